@@ -19,18 +19,19 @@
  * A heap may hold an older share of a key that was lower than its share is now. The older share is a lower bound, and
  * it is corrected when the entry becomes first. A share that falls is corrected at once (`repriced`).
  *
- * A job whose conflict key is held is parked when it is found at a line's head. It stands in no line until the conflict
- * key is free (`parked-jobs.ts`).
+ * A job that is found at a line's head while its conflict key is held counts as blocked. It stands in no line until the
+ * conflict key is free (`blocked-jobs.ts`).
  *
  * A line's number is key x classes + class.
  */
+
+import { BlockedJobs } from './blocked-jobs.ts';
 import type { PoolIndex } from './capacity.ts';
 import type { ScoreCoefficients } from './configuration.ts';
 import { type Ledgers, widenFloats, widenInts } from './fairness.ts';
 import type { WaitingJob } from './job.ts';
 import { JobHeaps } from './job-heaps.ts';
 import { JobTable, NONE } from './job-table.ts';
-import { ParkedJobs } from './parked-jobs.ts';
 import { rank } from './score.ts';
 import { ABSENT, IN_CLASS_HEAPS, IN_TIER_HEAP, TierHeap } from './turn-heap.ts';
 
@@ -51,24 +52,29 @@ export class Backlog {
   readonly #tierOfClass: Int32Array;
   /** By tier: the keys in the tier's heap. */
   readonly #tierHeaps: readonly TierHeap[];
-  /** By class: the lines in the heap of the class. */
+  /** By class (type and mode): the lines in the heap of the class. */
   readonly #classHeaps: readonly ShareHeap[];
   /** By tier: how many lines stand in the heaps of its classes. */
   readonly #classHeapLines: Int32Array;
   #size = 0;
-  /** The columns have room for so many keys. */
+  /** For how many keys the arrays have room. They grow when more keys come. */
   #keys = 16;
 
   readonly #lines: JobHeaps;
   #positions: Int32Array;
 
-  readonly #parked: ParkedJobs;
+  readonly #blocked: BlockedJobs;
+  /**
+   * Lines whose key may start no more jobs of the line's type, because of a limit's bound for each key. They count as
+   * empty until `readmit`.
+   */
+  readonly #closed = new Set<number>();
 
   constructor(index: PoolIndex, ledgers: Ledgers, coefficients: ScoreCoefficients) {
     this.jobs = new JobTable();
     this.#lines = new JobHeaps(this.jobs);
     this.#ledgers = ledgers;
-    this.#parked = new ParkedJobs(this.jobs, ledgers, index.classes, (line, number, jobRank) =>
+    this.#blocked = new BlockedJobs(this.jobs, ledgers, index.classes, (line, number, jobRank) =>
       this.#addToLine(line, number, jobRank),
     );
     this.#coefficients = coefficients;
@@ -87,7 +93,7 @@ export class Backlog {
     this.#lines.ensure(keys * index.classes);
   }
 
-  /** Waiting jobs, including the parked ones. */
+  /** Returns the number of waiting jobs, including the blocked ones. */
   get size(): number {
     return this.#size;
   }
@@ -105,7 +111,10 @@ export class Backlog {
     return line % this.#classes;
   }
 
-  /** Adds a job to its line and returns the job's number. `conflict` is the number of its conflict key, or -1. */
+  /**
+   * Adds a job to its line and returns the job's number. `resource` and `key` are the numbers of its resource and its
+   * fairness key. `conflict` is the number of its conflict key, or -1 if it has none.
+   */
   add(job: WaitingJob, resource: number, key: number, class_: number, conflict: number): number {
     const line = this.lineOf(key, class_);
     const number = this.jobs.add(job, resource, line, conflict);
@@ -115,35 +124,35 @@ export class Backlog {
     return number;
   }
 
-  /** The first job of a line, or -1 if the line is empty or its head has not been read. */
+  /** Returns the number of the first job of a line; -1: the line is empty, or its head has not been read. */
   head(line: number): number {
     return this.#lines.first(line);
   }
 
-  /** The number of the conflict key of a line's head, or -1. */
+  /** Returns the number of the conflict key of a line's head; -1: there is no head, or it has no conflict key. */
   headConflict(line: number): number {
     return this.#lines.firstConflict(line);
   }
 
   /**
-   * The rank of a line's head. It is -Infinity while the head has not been read, so nothing sorts before it, and
-   * Infinity for an empty line.
+   * Returns the rank of a line's head. It is -Infinity while the head has not been read, so that nothing sorts before
+   * it, and Infinity for an empty or closed line.
    */
   headRank(line: number): number {
-    return this.#lines.firstRank(line);
+    return this.#closed.size > 0 && this.#closed.has(line) ? Infinity : this.#lines.firstRank(line);
   }
 
-  /** Whether a line has no job, read or unread. */
+  /** Whether a line has no job, read or unread, or is closed. */
   isEmpty(line: number): boolean {
-    return this.#lines.firstRank(line) === Number.POSITIVE_INFINITY;
+    return this.headRank(line) === Number.POSITIVE_INFINITY;
   }
 
   /** Whether a line's head has not been read yet. */
   isUnread(line: number): boolean {
-    return this.#lines.firstRank(line) === Number.NEGATIVE_INFINITY;
+    return this.headRank(line) === Number.NEGATIVE_INFINITY;
   }
 
-  /** The key with the least share in the tier's heap; -1 if the heap is empty. */
+  /** Returns the key with the least share in the tier's heap; -1 if the heap is empty. */
   firstKey(tier: number): number {
     return this.#tierHeap(tier).first();
   }
@@ -171,7 +180,10 @@ export class Backlog {
     return (this.#classHeapLines[tier] as number) > 0;
   }
 
-  /** The first line in the heap of a class, by share, then by rank of the head; -1 if the heap is empty. */
+  /**
+   * Returns the number of the first line in the heap of a class (type and mode): by the key's share, then by the rank
+   * of the line's head. -1: the heap is empty.
+   */
   firstOfClassHeap(class_: number): number {
     const heap = this.#classHeaps[class_] as ShareHeap;
     while (heap.size > 0) {
@@ -201,6 +213,21 @@ export class Backlog {
     this.#removeFromClassHeap(line);
   }
 
+  /** Closes a line whose key may start no more jobs of its type, until `readmit`. */
+  close(line: number): void {
+    this.#closed.add(line);
+    this.#headChanged(line);
+  }
+
+  get hasClosedLines(): boolean {
+    return this.#closed.size > 0;
+  }
+
+  /** Opens all closed lines: time or an operator may have made room. */
+  openAll(): void {
+    for (const key of new Set([...this.#closed].map((line) => this.keyOf(line)))) this.readmit(key);
+  }
+
   /** Whether the key has a job in the tier, read or unread. */
   hasLines(key: number, tier: number): boolean {
     const classes = this.#classesOfTier[tier] as Int32Array;
@@ -225,7 +252,7 @@ export class Backlog {
     }
   }
 
-  /** Removes a waiting job from its line, or from the parked jobs. */
+  /** Removes a waiting job from its line, or from the blocked jobs. */
   remove(number: number): void {
     this.jobs.remove(number);
     this.#size -= 1;
@@ -235,40 +262,45 @@ export class Backlog {
     this.#headChanged(line);
   }
 
-  /** Parks the head of a line until its conflict key is free. */
-  park(line: number): void {
+  /** Takes the head of a line out of it until this conflict key of the head is free. */
+  block(line: number, conflict: number): void {
     const number = this.head(line);
     const jobRank = this.headRank(line);
     this.#lines.pop(line);
     this.#headChanged(line);
-    this.#parked.add(line, number, jobRank);
+    this.#blocked.add(line, number, jobRank, conflict);
   }
 
   /**
-   * Called when a conflict key has room: the first of its parked jobs return to their lines (see `ParkedJobs.wake`).
+   * Called when a conflict key has room: the first of its blocked jobs return to their lines (see `BlockedJobs.wake`).
    */
   wake(conflict: number): void {
-    this.#parked.wake(conflict);
+    this.#blocked.wake(conflict);
   }
 
-  /** Returns the first parked job of every line that waits for the conflict key. */
+  /** Returns the first blocked job of every line that waits for the conflict key to that line. */
   wakeAll(conflict: number): void {
-    this.#parked.wakeAll(conflict);
+    this.#blocked.wakeAll(conflict);
   }
 
-  /** Called when a conflict key is held: the jobs that are still parked wait until it is free again. */
+  /** Called when a conflict key is held: the jobs that are still blocked wait until it is free again. */
   held(conflict: number): void {
-    this.#parked.held(conflict);
+    this.#blocked.held(conflict);
   }
 
-  /** Called when a key's share or cap room changes. `improved`: the key may now come earlier than before. */
+  /**
+   * Called when a key's share changes, or the number of jobs that its cap still allows. `improved`: the key may now
+   * come earlier than before.
+   */
   changed(key: number, improved: boolean): void {
-    this.#parked.changed(key, improved);
+    this.#blocked.changed(key, improved);
   }
 
   /** Adds a key that may run again to the heaps of the tiers in which it has jobs. */
   readmit(key: number): void {
     if (key >= this.#keys) return;
+    if (this.#closed.size > 0)
+      for (let class_ = 0; class_ < this.#classes; class_ += 1) this.#closed.delete(this.lineOf(key, class_));
     for (let tier = 0; tier < this.#tiers; tier += 1) {
       if (this.#tierHeap(tier).stateOf(key) === IN_CLASS_HEAPS) this.#addToClassHeaps(key, tier);
       else if (this.hasLines(key, tier)) this.#addToTierHeap(key, tier);
@@ -288,7 +320,7 @@ export class Backlog {
 
   /** Called when all shares may have fallen. O(keys + lines). */
   allRepriced(): void {
-    this.#parked.allRepriced();
+    this.#blocked.allRepriced();
     for (const tierHeap of this.#tierHeaps) tierHeap.allRepriced();
     for (const heap of this.#classHeaps) {
       for (let position = 0; position < heap.size; position += 1) {

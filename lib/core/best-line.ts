@@ -9,6 +9,7 @@ import type { ScoreCoefficients } from './configuration.ts';
 import type { Conflicts } from './conflict.ts';
 import type { Ledgers } from './fairness.ts';
 import { NONE } from './job-table.ts';
+import type { LimitGates } from './limits.ts';
 import { rarityBonus } from './score.ts';
 
 /** The state that the choice of the next line depends on. */
@@ -17,6 +18,7 @@ export interface BestLineParts {
   readonly coefficients: ScoreCoefficients;
   readonly gates: Gates;
   readonly fleets: Fleets;
+  readonly limits: LimitGates;
   readonly ledgers: Ledgers;
   readonly backlog: Backlog;
   readonly conflicts: Conflicts;
@@ -24,6 +26,8 @@ export interface BestLineParts {
   /** False: skipped tiers, types, keys and jobs are not recorded. */
   readonly explains: boolean;
   readonly isKeyPaused: (fairnessKey: string) => boolean;
+  /** Whether a conflict key of a limit has no room left. */
+  readonly isLimitHeld: (conflict: number) => boolean;
 }
 
 export class BestLine {
@@ -32,12 +36,14 @@ export class BestLine {
   readonly #tiers: readonly Gate[];
   readonly #types: readonly Gate[];
   readonly #fleets: Fleets;
+  readonly #limits: LimitGates;
   readonly #ledgers: Ledgers;
   readonly #backlog: Backlog;
   readonly #conflicts: Conflicts;
   readonly #skips: Skips;
   readonly #explains: boolean;
   readonly #isKeyPaused: (fairnessKey: string) => boolean;
+  readonly #isLimitHeld: (conflict: number) => boolean;
   /** By type: free slots when the pass began. */
   readonly #freeSlots: Float64Array;
   readonly #rarity: Float64Array;
@@ -46,7 +52,7 @@ export class BestLine {
    * thousandths of a point. A job's score is this minus its rank (`score.ts`).
    */
   readonly #points: Float64Array;
-  /** The classes, among those of the tier that was looked at last, whose types are open. */
+  /** The open classes of the tier that was looked at last: a class is open if another job of its type may start. */
   readonly #openClasses: Int32Array;
   #openCount = 0;
 
@@ -56,12 +62,14 @@ export class BestLine {
     this.#tiers = parts.gates.tiers;
     this.#types = parts.gates.types;
     this.#fleets = parts.fleets;
+    this.#limits = parts.limits;
     this.#ledgers = parts.ledgers;
     this.#backlog = parts.backlog;
     this.#conflicts = parts.conflicts;
     this.#skips = parts.skips;
     this.#explains = parts.explains;
     this.#isKeyPaused = parts.isKeyPaused;
+    this.#isLimitHeld = parts.isLimitHeld;
     this.#freeSlots = new Float64Array(parts.index.types.length);
     this.#rarity = new Float64Array(parts.index.types.length);
     this.#points = new Float64Array(parts.index.classes);
@@ -84,12 +92,12 @@ export class BestLine {
     }
   }
 
-  /** The free slots that could run the type when the pass began; 0 for type -1. */
+  /** Returns how many free slots could run the type when the pass began; 0 for -1, a type that is not configured. */
   compatibleSlots(type: number): number {
     return this.#freeSlots[type] ?? 0;
   }
 
-  /** The points that a type's jobs have for rarity in this pass. */
+  /** Returns the points that a type's jobs have for rarity in this pass. */
   rarityOf(type: number): number {
     return (this.#rarity[type] as number) / 1000;
   }
@@ -100,13 +108,17 @@ export class BestLine {
     return !gate.paused && gate.running < gate.cap;
   }
 
-  /** Whether a type's cap, its pause and the free slots let another job start. */
+  /** Whether a type's cap, its pause, its limits and the free slots let another job start. */
   isTypeOpen(type: number): boolean {
     const gate = this.#types[type] as Gate;
-    return !gate.paused && gate.running < gate.cap && this.#fleets.roomOfType(type) > 0;
+    if (gate.paused || gate.running >= gate.cap || this.#fleets.roomOfType(type) <= 0) return false;
+    return this.#limits.isEmpty || this.#limits.isTypeOpen(type);
   }
 
-  /** The line whose head comes next in a tier, or -1. An unread line wins every tie. */
+  /**
+   * Returns the line whose head a tier admits next; -1: no job of the tier may start. A line whose head is not read
+   * wins every tie.
+   */
   of(tier: number): number {
     if (!this.isTierOpen(tier)) {
       if (this.#explains) this.#skips.addTier(tier, this.#tiers[tier] as Gate);
@@ -122,11 +134,12 @@ export class BestLine {
         this.#openClasses[open + 1] = class_ + 1;
         open += 2;
       } else if (this.#explains) {
-        this.#skips.addType(typeOf(class_), this.#types[typeOf(class_)] as Gate);
+        const type = typeOf(class_);
+        this.#skips.addType(type, this.#types[type] as Gate, !this.#limits.isTypeOpen(type));
       }
     }
     this.#openCount = open;
-    // No key of the tier can run, so none has to move to the class heaps.
+    // No type of the tier may start a job now. No key is looked at, so none moves to the class heaps (`backlog.ts`).
     if (open === 0) return NONE;
     if (this.#backlog.hasClassHeapLines(tier)) {
       for (let index = 0; index < open; index += 1) {
@@ -137,7 +150,8 @@ export class BestLine {
     return this.#backlog.hasClassHeapLines(tier) ? this.#bestWithClassHeaps(ofFirstKey) : ofFirstKey;
   }
 
-  // The better of a line from the tier's heap, or -1, and the first lines of the open classes' heaps.
+  // Returns the best of `ofFirstKey` (the best line of the first key in the tier's heap, -1 if there is none) and the
+  // first lines in the heaps of the open classes.
   #bestWithClassHeaps(ofFirstKey: number): number {
     let best = ofFirstKey;
     let bestShare =
@@ -154,8 +168,8 @@ export class BestLine {
     return best;
   }
 
-  // The best line of the first key in the tier's heap. Keys that cannot run leave the heap, and keys that tie move to
-  // the class heaps.
+  // Returns the best line of the first key in the tier's heap; -1: no key in the heap may start a job. Keys that cannot
+  // run leave the heap, and keys with equal shares move to the class heaps.
   #bestOfFirstKey(tier: number): number {
     for (;;) {
       const key = this.#backlog.firstKey(tier);
@@ -172,7 +186,8 @@ export class BestLine {
     }
   }
 
-  // A line whose head is unread wins. The conflict key of a head is checked only when that head would win.
+  // Returns the key's line whose head has the most points; -1: no head of the key may start. A line whose head is
+  // unread wins. The limits and the conflict key of a head are checked only if that head would win.
   #bestOfKey(key: number): number {
     const open = this.#openClasses;
     for (;;) {
@@ -193,11 +208,12 @@ export class BestLine {
           bestPoints = points;
         }
       }
-      if (best === NONE || !this.#parkBlocked(best)) return best;
+      if (best === NONE || !(this.#closeBounded(best) || this.#blockHeads(best))) return best;
     }
   }
 
-  // The first line in the heap of a class whose key is below its cap and whose head's conflict key is free.
+  // Returns the first line in the heap of a class whose key is below its cap and whose head's conflict key is free; -1:
+  // there is none.
   #bestOfClassHeap(class_: number): number {
     for (;;) {
       const line = this.#backlog.firstOfClassHeap(class_);
@@ -208,20 +224,54 @@ export class BestLine {
         if (this.#explains) this.#skipKey(key);
         continue;
       }
-      if (!this.#parkBlocked(line)) return line;
+      if (!(this.#closeBounded(line) || this.#blockHeads(line))) return line;
     }
   }
 
-  // Parks the heads of a line while their conflict keys are held. Returns whether there were any.
-  #parkBlocked(line: number): boolean {
-    let hasParked = false;
+  // Closes a line if its key is at a bound that a limit sets for each key. Returns whether it did.
+  #closeBounded(line: number): boolean {
+    if (this.#limits.isEmpty) return false;
+    const fairnessKey = this.#ledgers.nameOf(this.#backlog.keyOf(line));
+    if (this.#limits.isKeyOpen(typeOf(this.#backlog.classOf(line)), fairnessKey)) return false;
+    if (this.#explains) this.#skips.addKey(fairnessKey, 'limit');
+    const number = this.#backlog.head(line);
+    this.#backlog.close(line);
+    if (number !== NONE) this.#wakeFor(number, NONE);
+    return true;
+  }
+
+  // Takes the heads of a line out of it while a conflict key of theirs is held. Returns whether there were any.
+  #blockHeads(line: number): boolean {
+    let hasBlocked = false;
     for (;;) {
-      const conflict = this.#backlog.headConflict(line);
-      if (conflict === NONE || !this.#conflicts.isHeld(conflict)) return hasParked;
-      if (this.#explains) this.#skipJob(this.#backlog.head(line), conflict);
-      this.#backlog.park(line);
-      hasParked = true;
+      const conflict = this.#heldConflict(line);
+      if (conflict === NONE) return hasBlocked;
+      const number = this.#backlog.head(line);
+      if (this.#explains) this.#skipJob(number, conflict);
+      this.#backlog.block(line, conflict);
+      // planted: woken-and-parked-again
+      this.#wakeFor(number, conflict);
+      hasBlocked = true;
     }
+  }
+
+  // The first conflict key of a line's head that is held, or -1.
+  #heldConflict(line: number): number {
+    const conflict = this.#backlog.headConflict(line);
+    if (conflict !== NONE && this.#conflicts.isHeld(conflict)) return conflict;
+    if (this.#limits.isEmpty || !this.#limits.hasOtherKeys(typeOf(this.#backlog.classOf(line)))) return NONE;
+    const number = this.#backlog.head(line);
+    if (number === NONE) return NONE;
+    return this.#backlog.jobs.limitConflictsOf(number).find((each) => this.#isLimitHeld(each)) ?? NONE;
+  }
+
+  // A job that cannot start was perhaps the only one that was woken for one of its conflict keys that have room.
+  #wakeFor(number: number, held: number): void {
+    const { jobs } = this.#backlog;
+    const own = jobs.conflictOf(number);
+    if (own !== NONE && own !== held && !this.#conflicts.isHeld(own)) this.#backlog.wakeAll(own);
+    for (const each of jobs.limitConflictsOf(number))
+      if (each !== held && !this.#isLimitHeld(each)) this.#backlog.wakeAll(each);
   }
 
   #isHeadBetter(a: number, b: number): boolean {

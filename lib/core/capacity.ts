@@ -23,7 +23,7 @@ import { NONE } from './job-table.ts';
 import { nameIn } from './scope.ts';
 import { weightOf } from './score.ts';
 
-// More slots than any fleet has, and small enough that sums over fleets stay exact.
+// The slots of a fleet without a bound: more than any fleet has, and small enough that sums over fleets stay exact.
 const UNLIMITED = 2 ** 40;
 
 export interface PoolIndex {
@@ -42,11 +42,17 @@ export interface PoolIndex {
 /** The most jobs that one message to a fleet of functions names. */
 export const BATCH_SIZE_MAX = 10;
 
-/** The most jobs that one message to this fleet names. Long-running workers receive one message for each free slot. */
+/**
+ * Returns the most jobs that one message to this fleet names. Long-running workers receive one message for each free
+ * slot.
+ */
 export const jobsPerMessage = ({ slots, batchSize = BATCH_SIZE_MAX }: FleetConfiguration): number =>
   slots === null ? 1 : batchSize;
 
-/** @throws ConfigurationError for a type in a tier that is not declared. */
+/**
+ * Numbers the types and tiers of a configuration.
+ * @throws ConfigurationError for a type in a tier that is not declared.
+ */
 export function indexPool(configuration: Pick<PoolConfiguration, 'types' | 'tiers'>): PoolIndex {
   const { types, tiers } = configuration;
   const tierNumbers = new Map(tiers.map((tier, index) => [tier.tier, index]));
@@ -90,7 +96,15 @@ export function isOnDemand(class_: number): boolean {
   return (class_ & 1) === 1;
 }
 
-/** An operator's override for one scope. */
+/** The parts of a control that operators change independently. */
+export const CONTROL_FIELDS = ['paused', 'maxConcurrency', 'weight'] as const;
+
+export type ControlField = (typeof CONTROL_FIELDS)[number];
+
+/**
+ * Changes to one scope that its declaration does not have: an operator's pause, cap and weight, and a rest that a
+ * handler asked for.
+ */
 export interface Control {
   /** A scope as `printScope` writes it. */
   readonly scope: string;
@@ -99,11 +113,73 @@ export interface Control {
   readonly maxConcurrency?: number | undefined;
   /** Replaces the configured weight of a fairness key. */
   readonly weight?: number | undefined;
+  /** A handler has asked for a cool-down: no job of the scope starts before this instant, epoch ms. */
+  readonly restsUntilMs?: number | undefined;
+  /** The last changes by operators, the oldest first; absent: none. */
+  readonly changes?: readonly ControlEntry[] | undefined;
 }
+
+/** One change that an operator made to the pause, the cap or the weight of a scope. */
+export interface ControlEntry {
+  readonly field: ControlField;
+  /** The new value. Null: the configured value applies again. */
+  readonly to: boolean | number | null;
+  readonly atMs: number;
+  /** The change ends by itself at this instant, epoch ms; absent: it stays. */
+  readonly untilMs?: number | undefined;
+  readonly reason?: string | undefined;
+  /** The person or tool that changed it. */
+  readonly by?: string | undefined;
+}
+
+/** The longest reason of a change, in UTF-8 bytes. */
+export const REASON_BYTES_MAX = 256;
+
+/** How many changes of its pause, of its cap and of its weight a control keeps, for each of the three. */
+export const CONTROL_CHANGES_MAX = 10;
+
+/**
+ * Returns the last change that operators made to the pause, the cap or the weight. Undefined: the control keeps none.
+ */
+export const lastChange = ({ changes }: Control, field: ControlField): ControlEntry | undefined =>
+  changes?.findLast((entry) => entry.field === field);
+
+/** Returns the control as it is in force at `nowMs`: without the changes and the rest that have ended by then. */
+export function controlAt(control: Control, nowMs: number): Control {
+  const { scope, paused, maxConcurrency, weight, restsUntilMs, changes } = control;
+  const isOver = (field: ControlField): boolean =>
+    (lastChange(control, field)?.untilMs ?? Number.POSITIVE_INFINITY) <= nowMs;
+  return {
+    scope,
+    // planted: pauses-for-ever
+    paused: !isOver('paused') && paused,
+    ...(maxConcurrency === undefined || isOver('maxConcurrency') ? {} : { maxConcurrency }),
+    ...(weight === undefined || isOver('weight') ? {} : { weight }),
+    ...(restsUntilMs === undefined || restsUntilMs <= nowMs ? {} : { restsUntilMs }),
+    ...(changes === undefined ? {} : { changes }),
+  };
+}
+
+/** Whether a control that is in force lets no job of its scope start. */
+export const isClosed = ({ paused, restsUntilMs }: Control): boolean =>
+  // planted: rests-ignored
+  restsUntilMs !== undefined || paused;
+
+/**
+ * Returns the epoch ms at which the first of the pause, the cap, the weight and the rest of a control ends. Infinity:
+ * none of them ends by itself.
+ */
+export const nextEndMs = (control: Control): number =>
+  Math.min(
+    control.restsUntilMs ?? Number.POSITIVE_INFINITY,
+    ...CONTROL_FIELDS.filter((field) => control[field] !== undefined && control[field] !== false).map(
+      (field) => lastChange(control, field)?.untilMs ?? Number.POSITIVE_INFINITY,
+    ),
+  );
 
 /** A scope that can be capped and paused, with the number of jobs that run in it. */
 export interface Gate {
-  /** Infinity: no cap. */
+  /** The most jobs that may run in the scope; Infinity: no cap. */
   cap: number;
   paused: boolean;
   running: number;
@@ -142,7 +218,7 @@ export class Gates {
     overrideGate(this.pool, this.#configuration.maxConcurrency, override);
   }
 
-  /** An unknown tier is a no-op. */
+  /** Sets the cap and the pause of a tier. An unknown tier has no effect. */
   overrideTier(name: string, override: Control): void {
     const tier = this.#index.tierNumbers.get(name);
     if (tier === undefined) return;
@@ -150,7 +226,7 @@ export class Gates {
     overrideGate(this.tiers[tier] as Gate, maxConcurrency, override);
   }
 
-  /** An unknown type is a no-op. */
+  /** Sets the cap and the pause of a type. An unknown type has no effect. */
   overrideType(name: string, override: Control): void {
     const type = this.#index.typeNumbers.get(name);
     if (type === undefined) return;
@@ -159,13 +235,15 @@ export class Gates {
   }
 }
 
-function gateOf(cap: number | null): Gate {
+/** Returns a gate with this cap (null: none), which counts no running job yet. */
+export function gateOf(cap: number | null): Gate {
   return { cap: cap ?? Number.POSITIVE_INFINITY, paused: false, running: 0 };
 }
 
-function overrideGate(gate: Gate, configured: number | null, override: Control): void {
+/** Sets a gate's cap and pause by an operator's override. `configured`: the declared cap, which applies if the override has none. */
+export function overrideGate(gate: Gate, configured: number | null, override: Control): void {
   gate.cap = override.maxConcurrency ?? configured ?? Number.POSITIVE_INFINITY;
-  gate.paused = override.paused;
+  gate.paused = isClosed(override);
 }
 
 /**
@@ -228,12 +306,12 @@ export class Fleets {
     this.#updateRoom(fleet);
   }
 
-  /** Room for the type over all its fleets. O(1). */
+  /** Returns how many more jobs of the type may start, over all its fleets. O(1). */
   roomOfType(type: number): number {
     return this.#roomOfType[type] ?? 0;
   }
 
-  /** Room over all fleets. */
+  /** Returns how many more jobs may start, over all fleets. */
   get room(): number {
     return this.#totalRoom;
   }
@@ -246,12 +324,12 @@ export class Fleets {
     return this.#busy[fleet] ?? 0;
   }
 
-  /** The names of the fleets that run the type, in the order in which they are chosen. */
+  /** Returns the names of the fleets that run the type, in the order in which they are chosen. */
   namesFor(type: number): readonly string[] {
     return [...(this.#fleetsOfType[type] ?? [])].map((fleet) => this.names[fleet] as string);
   }
 
-  /** The fleet that runs the next job of the type, or -1 if all its fleets are full. */
+  /** Returns the fleet that runs the next job of the type; -1: all its fleets are full. */
   choose(type: number): number {
     const fleets = this.#fleetsOfType[type];
     if (fleets === undefined) return -1;
@@ -292,8 +370,8 @@ export class Fleets {
 /** A tier, type, key or job that was skipped, and why. */
 export type Skip =
   | { readonly kind: 'tier'; readonly tier: string; readonly why: 'cap' | 'paused' }
-  | { readonly kind: 'type'; readonly type: string; readonly why: 'cap' | 'paused' | 'noSlot' }
-  | { readonly kind: 'key'; readonly fairnessKey: string; readonly why: 'cap' | 'paused' }
+  | { readonly kind: 'type'; readonly type: string; readonly why: 'cap' | 'paused' | 'limit' | 'noSlot' }
+  | { readonly kind: 'key'; readonly fairnessKey: string; readonly why: 'cap' | 'paused' | 'limit' }
   | { readonly kind: 'job'; readonly id: string; readonly why: 'conflict'; readonly conflictKey: string };
 
 interface GateSkips {
@@ -302,6 +380,7 @@ interface GateSkips {
 }
 
 interface TypeSkips extends GateSkips {
+  readonly limited: Skip;
   readonly full: Skip;
 }
 
@@ -321,6 +400,7 @@ export class Skips {
     this.#types = configuration.types.map(({ type }) => ({
       capped: { kind: 'type', type, why: 'cap' },
       paused: { kind: 'type', type, why: 'paused' },
+      limited: { kind: 'type', type, why: 'limit' },
       full: { kind: 'type', type, why: 'noSlot' },
     }));
   }
@@ -344,13 +424,13 @@ export class Skips {
     this.#addOnce(gate.paused ? paused : capped);
   }
 
-  /** Records a type whose gate is closed, or whose fleets have no free slot. */
-  addType(type: number, gate: Gate): void {
-    const { capped, paused, full } = this.#types[type] as TypeSkips;
-    this.#addOnce(gate.paused ? paused : gate.running >= gate.cap ? capped : full);
+  /** Records a type whose gate is closed, that a limit holds, or whose fleets have no free slot. */
+  addType(type: number, gate: Gate, isLimited: boolean): void {
+    const { capped, paused, limited, full } = this.#types[type] as TypeSkips;
+    this.#addOnce(gate.paused ? paused : gate.running >= gate.cap ? capped : isLimited ? limited : full);
   }
 
-  addKey(fairnessKey: string, why: 'cap' | 'paused'): void {
+  addKey(fairnessKey: string, why: 'cap' | 'paused' | 'limit'): void {
     this.#skipped.push({ kind: 'key', fairnessKey, why });
   }
 

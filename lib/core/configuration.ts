@@ -2,6 +2,7 @@
  * A pool's configuration: the platform engineer's declaration with every default filled in. Durations and costs are
  * milliseconds. `null` means no limit.
  */
+import { JSON_LIMITS } from './json.ts';
 
 /** How failed attempts are retried. See `retry.ts`. */
 export interface RetryPolicy {
@@ -49,11 +50,19 @@ export interface JobTypeConfiguration {
    * are kept.
    */
   readonly requires?: readonly RequiredField[] | undefined;
+  /** How long after their time its jobs may wait for their start, unless the request says it; absent: any time. */
+  readonly expireAfterMs?: number | undefined;
+  /** The most jobs of the type that may wait when another one is submitted; absent: any number. */
+  readonly maxWaiting?: number | undefined;
+  /** The most jobs of the type and one fairness key that may wait when another one is submitted; absent: any number. */
+  readonly maxWaitingPerKey?: number | undefined;
   /**
-   * Whether succeeded and cancelled jobs of this type can be listed; absent: no. Each then costs one more write unit, at
+   * Whether succeeded, cancelled and expired jobs of this type can be listed; absent: no. Each then costs one more write unit, at
    * its end. It counts for jobs that are submitted from then on.
    */
   readonly listFinished?: boolean | undefined;
+  /** The names of the limits that count the jobs of this type; absent: none. */
+  readonly limits?: readonly string[] | undefined;
   /** The cost of an attempt until the estimate has learned a better one. */
   readonly defaultCostMs: number;
   readonly timeoutMs: number;
@@ -61,10 +70,26 @@ export interface JobTypeConfiguration {
   readonly onWorkerLost: 'fail' | 'retry' | 'resume';
 }
 
-/** The job's field that follows from `listFinished` of its type. */
+/** Returns the field `listFinished` of a new job of this type, or no field if the type does not have it set. */
 export const listFinishedOf = (
   type: Pick<JobTypeConfiguration, 'listFinished'> | undefined,
 ): { readonly listFinished?: boolean } => (type?.listFinished === true ? { listFinished: true } : {});
+
+/** UTF-8 bytes that a payload, a result, a checkpoint or the state of a parked job may have as JSON. */
+export const valueBytesMax = ({ largePayloads }: Pick<PoolConfiguration, 'largePayloads'>): number =>
+  largePayloads?.maxBytes ?? JSON_LIMITS.bytes;
+
+/** The bounds of `maxWaiting` and `maxWaitingPerKey`. A count reads as many jobs. */
+export const MAX_WAITING = { least: 1, most: 50_000 } as const;
+
+/** The bounds of `expireAfter`, of types and of requests. */
+export const EXPIRE_AFTER_MS = { least: 1_000, most: 365 * 86_400_000 } as const;
+
+/** Returns the request's field that follows from `expireAfterMs` of its type. */
+export const expiryOf = (
+  type: Pick<JobTypeConfiguration, 'expireAfterMs'> | undefined,
+): { readonly expireByDefaultMs?: number } =>
+  type?.expireAfterMs === undefined ? {} : { expireByDefaultMs: type.expireAfterMs };
 
 /** A group of types with its place in the order of dispatch and its cap. Tiers are listed from the top. */
 export interface TierConfiguration {
@@ -72,6 +97,41 @@ export interface TierConfiguration {
   readonly maxConcurrency: number | null;
   /** Slots that higher tiers leave free for this one while it has backlog; 0 guarantees nothing. */
   readonly guaranteed: number;
+}
+
+/** A length of time over which something is added up. */
+export interface WindowConfiguration {
+  readonly perMs: number;
+}
+
+/** The most starts, or the most units of the jobs that start, within any window. */
+export interface RateConfiguration extends WindowConfiguration {
+  /** Null in a rate that counts units. */
+  readonly starts: number | null;
+  /** The most units; absent in a rate that counts starts. */
+  readonly units?: number | null;
+  /** The most starts, or units, of one key of the limit within any window; null: no limit. */
+  readonly perKey: number | null;
+  /** The most units of one job, and the units of a job that names none; absent: the rate counts starts. */
+  readonly perJob?: number;
+}
+
+/** The most cost of one key within a window. */
+export interface BudgetConfiguration extends WindowConfiguration {
+  readonly slotMs: number;
+}
+
+/** A named bound that several types share. See `limits.ts`. */
+export interface LimitConfiguration {
+  readonly limit: string;
+  /** The name of the job's key that it counts by; absent: the fairness key. Partitions divide what is bounded by such a key. */
+  readonly keyedBy?: string | undefined;
+  /** The most jobs of its types that run at once. */
+  readonly total: number | null;
+  /** The most jobs of one key, among its types, that run at once. */
+  readonly perKey: number | null;
+  readonly rate?: RateConfiguration | undefined;
+  readonly budget?: BudgetConfiguration | undefined;
 }
 
 /** Workers that accept the same types and share a queue. */
@@ -167,6 +227,8 @@ export interface PoolConfiguration {
   /** From the highest tier down. */
   readonly tiers: readonly TierConfiguration[];
   readonly fleets: readonly FleetConfiguration[];
+  /** Bounds that types share by name; absent: none. */
+  readonly limits?: readonly LimitConfiguration[] | undefined;
   /** The most jobs of the whole pool that run at once. */
   readonly maxConcurrency: number | null;
   readonly score: ScoreCoefficients;
@@ -178,6 +240,15 @@ export interface PoolConfiguration {
    * Source: affinity-scoring, "Retry algorithm".
    */
   readonly lostClaimsInARow?: number | undefined;
+  /** The names of tags by which jobs are found; absent: none. It counts for jobs that are submitted from then on. */
+  readonly searchableTags?: readonly string[] | undefined;
+  /**
+   * Payloads, results, checkpoints and states of parked jobs over 64 KB are objects beside the table, up to this size;
+   * absent: they are refused.
+   */
+  readonly largePayloads?: { readonly maxBytes: number } | undefined;
+  /** Whether dispatchers keep statistics of each minute; absent: no. */
+  readonly statistics?: boolean | undefined;
   /** The number of partitions among which fairness keys and caps are divided: see `partition.ts`. */
   readonly partitions: number;
 }

@@ -21,7 +21,7 @@ export interface ConflictRule {
   readonly room: number;
 }
 
-/** The rule for a type; undefined if its jobs exclude no others. */
+/** Returns the rule for a type; undefined if its jobs exclude no others. */
 export function conflictRuleOf({
   type,
   conflictGroup,
@@ -39,13 +39,42 @@ const TYPE_PREFIX = '=';
 
 /**
  * Whether at most one job may run with this conflict key, across all partitions. If not, the key belongs to a resource
- * whose jobs a type limits, and each partition runs its share of them.
+ * whose jobs a type limits, or to a key of a limit, and each partition runs its share of them.
  */
-export const isExclusive = (conflictKey: string): boolean => !conflictKey.startsWith(TYPE_PREFIX);
+export const isExclusive = (conflictKey: string): boolean =>
+  !(conflictKey.startsWith(TYPE_PREFIX) || isOfLimit(conflictKey));
+
+/** The first character of the conflict keys of limits. No encoded group begins with it. */
+const LIMIT_PREFIX = '@';
+
+/** A limit that is declared with `keyedBy`, and one key of it. */
+export interface KeyOfLimit {
+  readonly limit: string;
+  readonly key: string;
+}
 
 /**
- * The conflict key of a job of this type, or undefined if nothing excludes the job: its type is unknown, or has neither
- * a group nor a limit per resource, or the job has no resource. The group is encoded, so the first slash always
+ * The conflict key of a job under a limit that is declared with `keyedBy`: its line also has jobs of other keys of that
+ * limit, so the job is passed over and parked like one whose resource is busy.
+ */
+export const conflictKeyOfLimit = ({ limit, key }: KeyOfLimit): string =>
+  `${LIMIT_PREFIX}${encodeURIComponent(limit.toWellFormed())}/${key}`;
+
+/** Whether a conflict key belongs to a key of a limit. */
+export const isOfLimit = (conflictKey: string): boolean => conflictKey.startsWith(LIMIT_PREFIX);
+
+/** The limit and its key in a conflict key; undefined for a conflict key of a resource. */
+export const keyOfLimitIn = (conflictKey: string): KeyOfLimit | undefined =>
+  isOfLimit(conflictKey)
+    ? {
+        limit: decodeURIComponent(conflictKey.slice(LIMIT_PREFIX.length, conflictKey.indexOf('/'))),
+        key: resourceOf(conflictKey),
+      }
+    : undefined;
+
+/**
+ * Returns the conflict key of a job of this type, or undefined if nothing excludes the job: its type is unknown, or has
+ * neither a group nor a limit per resource, or the job has no resource. The group is encoded, so the first slash always
  * separates it from the resource.
  */
 export function conflictKeyFor(
@@ -57,18 +86,18 @@ export function conflictKeyFor(
 }
 
 /**
- * How many jobs may run at once with a conflict key that a job of this type holds. The key may come from an earlier
- * declaration.
+ * Returns how many jobs may run at once with this conflict key, which a job of this type holds. The key may come from
+ * an earlier declaration of the type.
  */
 export function roomFor(type: ConflictTerms | undefined, conflictKey: string): number {
   const rule = type === undefined ? undefined : conflictRuleOf(type);
   return rule !== undefined && conflictKey.startsWith(rule.prefix) ? rule.room : 1;
 }
 
-/** The resource in a conflict key. */
+/** Returns the resource in a conflict key. */
 export const resourceOf = (conflictKey: string): string => conflictKey.slice(conflictKey.indexOf('/') + 1);
 
-/** The prefix of a group's conflict keys; undefined for no group. The empty group counts as none. */
+/** Returns the prefix of a group's conflict keys; undefined for no group. The empty group counts as none. */
 export function conflictPrefix(conflictGroup: string | null): string | undefined {
   if (conflictGroup === null || conflictGroup === '') return undefined;
   return `${encodeURIComponent(conflictGroup.toWellFormed())}/`;
@@ -82,7 +111,10 @@ export class Conflicts {
   readonly #numbers = new Map<string, number>();
   readonly #keys: string[] = [];
   readonly #holders: number[] = [];
-  /** By conflict key: how many jobs may run at once. */
+  /**
+   * By the number of a conflict key: how many jobs may run with it at once. It is 1, except for keys that come from
+   * `maxConcurrencyPerResource`.
+   */
   readonly #rooms: number[] = [];
   readonly #users: number[] = [];
   readonly #free: number[] = [];
@@ -106,13 +138,14 @@ export class Conflicts {
     return conflict;
   }
 
-  /** Counts one job less that uses the key. */
-  leave(conflict: number): void {
+  /** Counts one job less that uses the key. Returns whether it was the last one. */
+  leave(conflict: number): boolean {
     const remaining = (this.#users[conflict] as number) - 1;
     this.#users[conflict] = remaining;
-    if (remaining > 0) return;
+    if (remaining > 0) return false;
     this.#numbers.delete(this.nameOf(conflict));
     this.#free.push(conflict);
+    return true;
   }
 
   /** Counts one more running job. */
@@ -120,7 +153,7 @@ export class Conflicts {
     this.#holders[conflict] = (this.#holders[conflict] as number) + 1;
   }
 
-  /** Makes the key held for ever, so that no further job starts with it. */
+  /** Marks the key as held from now on, so that no further job starts with it. */
   close(conflict: number): void {
     this.#holders[conflict] = Infinity;
   }
@@ -137,7 +170,12 @@ export class Conflicts {
     return (this.#holders[conflict] as number) >= (this.#rooms[conflict] as number);
   }
 
-  /** The number of jobs that run with this conflict key. */
+  /** Returns the number of a key that is in use. */
+  numberOf(conflictKey: string): number | undefined {
+    return this.#numbers.get(conflictKey);
+  }
+
+  /** Returns the number of jobs that run with this conflict key. */
   holdersOf(conflictKey: string): number {
     const conflict = this.#numbers.get(conflictKey);
     return conflict === undefined ? 0 : (this.#holders[conflict] as number);
@@ -153,7 +191,7 @@ export class Conflicts {
     return this.#keys[conflict] as string;
   }
 
-  /** Conflict keys in use. */
+  /** Returns the number of conflict keys in use. */
   get size(): number {
     return this.#numbers.size;
   }
@@ -162,8 +200,9 @@ export class Conflicts {
 type Types = ReadonlyMap<string, ConflictTerms>;
 
 /**
- * The conflict keys that a job in flight holds: the one it was claimed with and, if its type has another conflict group
- * by now, that group's key too. So jobs on one resource exclude each other even while their group changes.
+ * Returns the conflict keys that a job in flight holds: the one it was claimed with and, if its type has another
+ * conflict group by now, that group's key too. So jobs on one resource exclude each other even while their group
+ * changes.
  */
 export function conflictKeysOf(
   types: Types,
@@ -175,7 +214,7 @@ export function conflictKeysOf(
   return currentKey === undefined || currentKey === conflictKey ? keys : [...keys, currentKey];
 }
 
-/** The conflict keys for which as many jobs are in flight as may run at once. */
+/** Returns the conflict keys without room: as many jobs are in flight with each as may run with it at once. */
 export function fullConflicts(
   types: Types,
   inFlight: Iterable<Pick<ReservedJob, 'type' | 'conflictKey' | 'resourceId'>>,

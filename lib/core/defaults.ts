@@ -9,11 +9,14 @@
 import { BATCH_SIZE_MAX } from './capacity.ts';
 import {
   type ErrorRule,
+  EXPIRE_AFTER_MS,
   type FairnessConfiguration,
   type FleetConfiguration,
   type JobTypeConfiguration,
   type LendingConfiguration,
+  type LimitConfiguration,
   listFinishedOf,
+  MAX_WAITING,
   type PoolConfiguration,
   REQUIRABLE,
   type RetryPolicy,
@@ -21,6 +24,7 @@ import {
   type TierConfiguration,
 } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';
+import { readLargePayloads } from './large-payloads.ts';
 import { requireSplittable } from './partition.ts';
 import type { PoolInput } from './pool-input.ts';
 import {
@@ -38,10 +42,11 @@ import {
   readWholeDuration,
   refuseRepeated,
 } from './read-fields.ts';
+import { readLimits, readLimitsOf, refuseUnusedLimits } from './read-limits.ts';
 import { didYouMean } from './spelling.ts';
 import { FIELDS } from './unknown-fields.ts';
 
-/** Source: affinity-scoring, "The formula". */
+/** The coefficients of the score, if the declaration has none. Source: affinity-scoring, "The formula". */
 export const SCORE_DEFAULTS: ScoreCoefficients = {
   priority: 1024,
   ageSec: 16,
@@ -95,7 +100,10 @@ export const LENDING_DEFAULTS: LendingConfiguration = {
   loanMs: 30_000,
 };
 
-/** Source: affinity-scoring, "Retry algorithm". */
+/**
+ * Claims that a pass may lose one after the other before it reads its candidates again. Source: affinity-scoring,
+ * "Retry algorithm".
+ */
 export const LOST_CLAIMS_IN_A_ROW = 5;
 
 export const DEFAULT_TIER = 'default';
@@ -108,6 +116,9 @@ export const CONFIGURATION_LIMITS = {
   errorRules: 100,
   weights: 10_000,
   partitions: 4_096,
+  /** A declaration names as many tags as one job may have. */
+  searchableTags: 8,
+  tagNameLength: 64,
   nameLength: NAME_LENGTH_MAX,
   backlogThreshold: 100,
   batch: 1_000,
@@ -124,12 +135,13 @@ export function resolveConfiguration(input: PoolInput): PoolConfiguration {
   const pool = readObject('', input, FIELDS.pool);
   const maxConcurrency = readCap('maxConcurrency', pool.get('maxConcurrency'), null);
   const tiers = readTiers(pool.get('tiers'), maxConcurrency);
-  const declared = readTypes(pool.get('types'), tiers);
+  const limits = readLimits(pool.get('limits'));
+  const declared = readTypes(pool.get('types'), tiers, limits);
   const fleets = readFleets(pool.get('fleets'), declared);
   const types = new Map(declared.map((type) => [type.type, type]));
   for (const fleet of fleets) {
     for (const type of fleet.types) {
-      if (!types.has(type)) types.set(type, readType(`types.${type}`, type, {}, tiers));
+      if (!types.has(type)) types.set(type, readType(`types.${type}`, type, {}, tiers, limits));
     }
   }
   if (types.size > CONFIGURATION_LIMITS.types) {
@@ -146,19 +158,40 @@ export function resolveConfiguration(input: PoolInput): PoolConfiguration {
     types: [...types.values()],
     tiers,
     fleets,
+    ...(limits.length === 0 ? {} : { limits }),
     maxConcurrency,
     score: readScore(pool.get('score')),
     fairness: readFairness(pool.get('fairness')),
     partitions: readInteger('partitions', pool.get('partitions'), 1, 1, CONFIGURATION_LIMITS.partitions),
+    ...readSearchable(pool.get('searchableTags')),
+    ...readLargePayloads(pool.get('largePayloads')),
+    ...(readBoolean('statistics', pool.get('statistics'), false) ? { statistics: true } : {}),
     ...(lending === undefined ? {} : { lending: readLending(lending) }),
     ...(lostClaims === undefined ? {} : { lostClaimsInARow: readLostClaims(lostClaims) }),
   };
+  refuseUnusedLimits(resolved);
   requireSplittable(resolved);
   return resolved;
 }
 
 const readLostClaims = (value: unknown): number =>
   readInteger('lostClaimsInARow', value, LOST_CLAIMS_IN_A_ROW, 0, CONFIGURATION_LIMITS.lostClaimsInARow);
+
+function readSearchable(value: unknown): Pick<PoolConfiguration, 'searchableTags'> {
+  if (value === undefined) return {};
+  const seen = new Set<string>();
+  const searchableTags = readArray('searchableTags', value, CONFIGURATION_LIMITS.searchableTags).map(
+    (each, at) => {
+      const path = `searchableTags[${at}]`;
+      const name = readName(path, each);
+      if (name.length > CONFIGURATION_LIMITS.tagNameLength)
+        throw new ConfigurationError(path, name, 'is longer than 64 characters', 'No job has such a tag.');
+      refuseRepeated(path, name, seen);
+      return name;
+    },
+  );
+  return searchableTags.length === 0 ? {} : { searchableTags };
+}
 
 function readTiers(value: unknown, poolCap: number | null): readonly TierConfiguration[] {
   if (value === undefined) return [{ tier: DEFAULT_TIER, maxConcurrency: null, guaranteed: 0 }];
@@ -201,9 +234,13 @@ function readTiers(value: unknown, poolCap: number | null): readonly TierConfigu
   });
 }
 
-function readTypes(value: unknown, tiers: readonly TierConfiguration[]): readonly JobTypeConfiguration[] {
+function readTypes(
+  value: unknown,
+  tiers: readonly TierConfiguration[],
+  limits: readonly LimitConfiguration[],
+): readonly JobTypeConfiguration[] {
   return readRecord('types', value, CONFIGURATION_LIMITS.types).map(([type, fields]) =>
-    readType(`types.${type}`, readName(`types.${type}`, type), fields, tiers),
+    readType(`types.${type}`, readName(`types.${type}`, type), fields, tiers, limits),
   );
 }
 
@@ -212,6 +249,7 @@ function readType(
   type: string,
   value: unknown,
   tiers: readonly TierConfiguration[],
+  limits: readonly LimitConfiguration[],
 ): JobTypeConfiguration {
   const fields = readObject(path, value, FIELDS.type);
   return {
@@ -225,9 +263,12 @@ function readType(
     conflictGroup: readConflictGroup(`${path}.conflictGroup`, fields.get('conflictGroup')),
     ...readPerResource(path, fields),
     ...readRequires(`${path}.requires`, fields.get('requires')),
+    ...readExpiry(`${path}.expireAfter`, fields.get('expireAfter')),
+    ...readMaxWaiting(path, fields),
     ...listFinishedOf({
       listFinished: readBoolean(`${path}.listFinished`, fields.get('listFinished'), false),
     }),
+    ...readLimitsOf(`${path}.limits`, fields.get('limits'), limits),
     defaultCostMs: readDuration(
       `${path}.defaultCostMs`,
       fields.get('defaultCostMs'),
@@ -241,6 +282,33 @@ function readType(
       ['fail', 'retry', 'resume'],
       TYPE_DEFAULTS.onWorkerLost,
     ),
+  };
+}
+
+function readExpiry(path: string, value: unknown): Pick<JobTypeConfiguration, 'expireAfterMs'> {
+  if (value === undefined) return {};
+  return { expireAfterMs: readWholeDuration(path, value, 0, EXPIRE_AFTER_MS.least, EXPIRE_AFTER_MS.most) };
+}
+
+function readMaxWaiting(
+  path: string,
+  fields: ReadonlyMap<string, unknown>,
+): Pick<JobTypeConfiguration, 'maxWaiting' | 'maxWaitingPerKey'> {
+  const [maxWaiting, maxWaitingPerKey] = (['maxWaiting', 'maxWaitingPerKey'] as const).map((field) => {
+    const value = fields.get(field);
+    if (value === undefined) return undefined;
+    const most = readCap(`${path}.${field}`, value, null);
+    if (most !== null && most >= MAX_WAITING.least && most <= MAX_WAITING.most) return most;
+    throw new ConfigurationError(
+      `${path}.${field}`,
+      value,
+      `must be a whole number from ${MAX_WAITING.least} to ${MAX_WAITING.most}`,
+      'Leave it out, and any number may wait.',
+    );
+  });
+  return {
+    ...(maxWaiting === undefined ? {} : { maxWaiting }),
+    ...(maxWaitingPerKey === undefined ? {} : { maxWaitingPerKey }),
   };
 }
 
@@ -517,7 +585,7 @@ function readLending(value: unknown): LendingConfiguration {
   };
 }
 
-// The caller chooses fairness keys, so any text is allowed, even the empty one.
+// Reads the weights by fairness key. The caller chooses fairness keys, so any text is allowed, even the empty one.
 function readWeights(path: string, value: unknown): Readonly<Record<string, number>> {
   return Object.fromEntries(
     readRecord(path, value, CONFIGURATION_LIMITS.weights).map(([key, weight]) => [

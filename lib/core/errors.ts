@@ -66,7 +66,10 @@ export class MisconfiguredError extends Error {
   override readonly name = 'MisconfiguredError';
 }
 
-/** The error for an SDK client that has no Region, which the SDK says only in the message of a plain error; undefined for other errors. */
+/**
+ * Returns the error for an SDK client that has no Region, which the SDK says only in the message of a plain error;
+ * undefined for other errors.
+ */
 export const regionMissing = (error: unknown, verb: string): EnvironmentError | undefined =>
   error instanceof Error && error.message === 'Region is missing'
     ? new EnvironmentError(`${verb}: AWS_REGION is not set; set it to the Region of the stack`, {
@@ -80,7 +83,7 @@ export class RefusedError extends Error {
   override readonly name = 'RefusedError';
 }
 
-/** A value as a message shows it: one line, cut to a bounded length. */
+/** Returns a value as a message shows it: one line, cut to a bounded length. */
 export function show(value: unknown): string {
   const text = typeof value === 'string' ? JSON.stringify(value) : describe(value);
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;

@@ -17,11 +17,11 @@ import { widenFloats } from './fairness.ts';
 export interface Estimate {
   readonly meanMs: number;
   readonly varianceMs2: number;
-  /** The successes it was learned from; 0 for an estimate that was set from outside. */
+  /** How many successes the estimate was learned from; 0: it was set from outside. */
   readonly samples: number;
 }
 
-/** The estimate after one more success. `startMs` is the cost expected of a resource that was never seen. */
+/** Returns the estimate after one more success. `startMs` is the cost expected of a resource that was never seen. */
 export function observe(
   known: Estimate | undefined,
   observedMs: number,
@@ -37,7 +37,7 @@ export function observe(
   };
 }
 
-/** The expected cost of an attempt: the resource's mean, else the type's mean, else the type's default. */
+/** Returns the expected cost of an attempt: the resource's mean, else the type's mean, else the type's default. */
 export function expectedCostMs(
   ofResource: Estimate | undefined,
   ofType: Estimate | undefined,
@@ -46,15 +46,15 @@ export function expectedCostMs(
   return ofResource?.meanMs ?? ofType?.meanMs ?? defaultCostMs;
 }
 
-/** Fewer successes say nothing about the duration of others. */
+/** The least number of successes that `ordinarilyWithinMs` needs: fewer say nothing about the time of others. */
 const SAMPLES_MIN = 5;
 /** The standard deviations above the mean that still count as normal. */
 const DEVIATIONS = 3;
 
 /**
- * The time within which successful attempts are normally over. By Cantelli's inequality, the mean plus three standard
- * deviations covers at least nine of ten for any distribution of their times, and more for most. Undefined as long as
- * too few successes were seen, or none within `estimateTtlMs`.
+ * Returns the time within which successful attempts are normally over. By Cantelli's inequality, the mean plus three
+ * standard deviations covers at least nine of ten for any distribution of their times, and more for most. Undefined as
+ * long as too few successes were seen, or none within `estimateTtlMs`.
  */
 export function ordinarilyWithinMs(
   known: (Estimate & { readonly lastSeenMs: number }) | undefined,
@@ -100,8 +100,8 @@ export class TypeEstimates {
   readonly #numbers = new Map([[TYPE_AVERAGE_RESOURCE, WHOLE]]);
   readonly #names = [TYPE_AVERAGE_RESOURCE];
   readonly #free: number[] = [];
-  #doubles = new Float64Array(16 * DOUBLES);
-  #ints = new Int32Array(this.#doubles.buffer);
+  #doubles: Float64Array = new Float64Array(16 * DOUBLES);
+  #ints: Int32Array = new Int32Array(this.#doubles.buffer);
 
   constructor(fairness: FairnessConfiguration) {
     this.#fairness = fairness;
@@ -132,12 +132,12 @@ export class TypeEstimates {
     return number;
   }
 
-  /** The resource with this number; undefined for the number of the whole type. */
+  /** Returns the resource with this number; undefined for the number of the whole type. */
   nameOf(number: number): string | undefined {
     return number === WHOLE ? undefined : this.#names[number];
   }
 
-  /** The expected cost of an attempt on the resource with this number. */
+  /** Returns the expected cost of an attempt on the resource with this number. */
   costMs(number: number, defaultCostMs: number): number {
     if (this.#isKnown(number)) return this.#meanMs(number);
     return this.#learnsTypeAverage && this.#isKnown(WHOLE) ? this.#meanMs(WHOLE) : defaultCostMs;
@@ -167,7 +167,7 @@ export class TypeEstimates {
     }
   }
 
-  /** All estimates, by resource. */
+  /** Returns all estimates, by resource. */
   list(): readonly (readonly [resourceId: string, estimate: Estimate])[] {
     return [...this.#numbers.keys()].sort().flatMap((resourceId) => {
       const estimate = this.get(resourceId);
@@ -253,7 +253,7 @@ export class Estimates {
     this.#fairness = fairness;
   }
 
-  /** A type's estimates. The same object is returned each time. */
+  /** Returns a type's estimates. The same object is returned each time. */
   ofType(type: string): TypeEstimates {
     let estimates = this.#types.get(type);
     if (estimates === undefined) {
@@ -270,7 +270,7 @@ export class Estimates {
     for (const estimates of this.#types.values()) estimates.evict(ttlMs, nowMs);
   }
 
-  /** All estimates, by type, then by resource. */
+  /** Returns all estimates, by type, then by resource. */
   list(): readonly NamedEstimate[] {
     return [...this.#types.keys()].sort().flatMap((type) =>
       this.ofType(type)

@@ -7,11 +7,13 @@ import type { PoolConfiguration } from './configuration.ts';
 import { conflictKeyFor, typesByName } from './conflict.ts';
 import { isTerminal, type Job, type ReservedJob, type WaitingJob } from './job.ts';
 import { NONE } from './job-table.ts';
+import { isExpired } from './life-cycle.ts';
+import { NO_USES, type Uses } from './limits.ts';
 import type { Obstacle } from './obstacles.ts';
 import type { KeyLedger } from './planner.ts';
 import { NO_REQUESTS, Raises } from './raises.ts';
 import { type Decision, Scheduler } from './scheduler.ts';
-import { nameIn, ruleOf, withCaps } from './scope.ts';
+import { nameIn, printScope, ruleOf, withCaps } from './scope.ts';
 import { compareRanked, type ScoreParts, scoreParts, starvationBoundMs } from './score.ts';
 
 /** The job to explain. */
@@ -25,10 +27,14 @@ export interface ExplainState {
   readonly inFlight: readonly ReservedJob[];
   /** By id of a job in flight: when it was reserved, in epoch ms. A job that is missing counts as reserved now. */
   readonly reservedAtMs?: ReadonlyMap<string, number> | undefined;
+  /** How much ended attempts have used of each limit, over all fairness keys, as far as it still counts; absent: nothing. */
+  readonly uses?: Uses | undefined;
   /** Slots that no job holds. */
   readonly freeSlotsByFleet: ReadonlyMap<string, number>;
   /** The settled costs of the keys with backlog. */
   readonly ledgers: readonly KeyLedger[];
+  /** What ended attempts have used of limits with keys, by the name of the key's ledger; absent: nothing. */
+  readonly usesOfKeys?: ReadonlyMap<string, Uses> | undefined;
   /** Waiting jobs, as far as they were read: the heads of the lines, and this job's own line down to the job. */
   readonly waiting: readonly WaitingJob[];
   /**
@@ -36,7 +42,7 @@ export interface ExplainState {
    * waits behind them.
    */
   readonly keptBack?: ReadonlySet<string> | undefined;
-  /** Called for each key whose share the next pass raises, with the amount. */
+  /** Called for each fairness key whose share the next pass raises, with the amount. */
   readonly raised?: ((fairnessKey: string, moreMs: number) => void) | undefined;
   readonly costMs: (type: string, resourceId: string | undefined) => number;
 }
@@ -46,6 +52,8 @@ export type WaitsFor =
   | Obstacle
   /** The job's time has not come. */
   | { readonly why: 'time'; readonly untilMs: number }
+  /** The job's time to start is over: a pass ends it. */
+  | { readonly why: 'expiry'; readonly sinceMs: number }
   /**
    * The job may start, but others come first and take the free capacity. `before` lists the first of their ids, in
    * order.
@@ -58,24 +66,28 @@ export type WaitsFor =
 export interface Explanation {
   readonly id: string;
   readonly state: Job['state'];
-  /** Empty once the job is claimed, runs or has ended. */
+  /** The reasons why the job waits. Empty once it is claimed, runs or has ended. */
   readonly waitsFor: readonly WaitsFor[];
-  /** The number of jobs before it in its line, among those that were read; undefined if it stands in no line. */
+  /** The number of jobs before this job in its line, among those that were read; undefined if it stands in no line. */
   readonly position: number | undefined;
   readonly score: ScoreParts | undefined;
-  /** Its key's cost, including jobs in flight, and weight. */
+  /**
+   * The cost of the job's fairness key, including its jobs in flight, and the key's weight. Undefined if the job does
+   * not wait for capacity.
+   */
   readonly key: { readonly costMs: number; readonly weight: number } | undefined;
-  /** The id of the job that holds its conflict key. */
+  /** The id of the job that holds this job's conflict key; undefined: the key is free. */
   readonly blocker: string | undefined;
   /**
    * Epoch ms: the latest start by `starvationBoundMs` in the present state. Undefined if the configuration promises no
-   * bound, or while the job is paused.
+   * bound, such as for a type under limits, while the job is
+   * paused, or while an operator's cap holds for its key.
    */
   readonly latestStartAtMs: number | undefined;
   /**
-   * Epoch ms: an estimate of its start, if the running jobs and those that come first take as long as such jobs took so
-   * far, and no further jobs are submitted. Undefined before the job's time has come, or if the end of no other job
-   * lets it start.
+   * Epoch ms: an estimate of the job's start. It assumes that the running jobs, and the jobs that come first, take as
+   * long as such jobs took so far, and that no further jobs are submitted. Undefined before the job's time has come, or
+   * if no end of another job lets it start.
    */
   readonly estimatedStartAtMs: number | undefined;
 }
@@ -92,10 +104,11 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
     score: undefined,
     blocker: undefined,
   };
-  if (isTerminal(job.state) || job.state === 'claimed' || job.state === 'running') {
+  const isOver = !isTerminal(job.state) && isExpired(job, nowMs);
+  if (isOver || isTerminal(job.state) || job.state === 'claimed' || job.state === 'running') {
     return {
       ...unplanned,
-      waitsFor: [],
+      waitsFor: isOver ? [{ why: 'expiry', sinceMs: job.expireAtMs ?? nowMs }] : [],
       key: undefined,
       latestStartAtMs: undefined,
       estimatedStartAtMs: undefined,
@@ -148,8 +161,13 @@ function loadScheduler(
     { ...configuration, fairness: { ...configuration.fairness, idlePolicy: 'none' } },
     { overrides: state.overrides, costMs: state.costMs },
   );
-  for (const { fairnessKey, settledCostMs } of state.ledgers)
+  scheduler.limits.setUses(state.uses ?? NO_USES);
+  for (const { fairnessKey, settledCostMs, uses } of state.ledgers) {
     scheduler.setCost(scheduler.openKey(fairnessKey, nowMs), settledCostMs);
+    scheduler.limits.setUsesOfKey(fairnessKey, uses);
+  }
+  for (const [ledger, uses] of state.usesOfKeys ?? []) scheduler.limits.setUsesOfKey(ledger, uses);
+  scheduler.limits.beginPass(nowMs);
   for (const reserved of state.inFlight) scheduler.hold(reserved, nowMs);
   configuration.fleets.forEach(({ fleet }, number) => {
     scheduler.setSlots(fleet, scheduler.fleets.busyOf(number) + (state.freeSlotsByFleet.get(fleet) ?? 0));
@@ -168,7 +186,10 @@ function loadScheduler(
   return { scheduler, raises };
 }
 
-/** Plans the next pass until it starts the job. */
+/**
+ * Plans the next pass until it starts the job, or nothing more. Returns whether it starts the job, and the ids of the
+ * jobs that start before.
+ */
 function planPass(
   job: WaitingJob,
   scheduler: Scheduler,
@@ -185,8 +206,8 @@ function planPass(
 }
 
 /**
- * Ends the running jobs one after the other, each after its expected cost, and plans on until the job starts. Each job
- * ends once.
+ * Returns the epoch ms at which the job starts if each running job ends after its expected cost, and the jobs that
+ * start then, too. Undefined: it does not start although all of them have ended.
  */
 function estimatedStart(
   job: WaitingJob,
@@ -228,7 +249,10 @@ function nextOf(scheduler: Scheduler, raises: Raises, raised: ExplainState['rais
     for (let tier = 0; tier < scheduler.index.tiers.length; tier += 1) {
       if (guaranteed && !scheduler.isBelowGuarantee(tier)) continue;
       // planted: explained-without-raises
-      raises.raise(tier, NO_REQUESTS, (key, moreMs) => raised?.(scheduler.ledgers.nameOf(key), moreMs));
+      raises.raise(tier, NO_REQUESTS, (key, moreMs) => {
+        raised?.(scheduler.ledgers.nameOf(key), moreMs);
+        return () => {};
+      });
       const line = scheduler.best(tier);
       if (line === NONE) continue;
       raises.noteStart(scheduler.backlog.keyOf(line));
@@ -248,7 +272,7 @@ function othersInLine(job: WaitingJob, state: ExplainState): readonly WaitingJob
   );
 }
 
-/** The configuration with the operators' caps and weights in it. */
+/** Returns the configuration with the operators' caps and weights in it. */
 export function overridden(
   configuration: PoolConfiguration,
   overrides: readonly Control[],
@@ -260,7 +284,7 @@ export function overridden(
     if (fairnessKey !== undefined && weight !== undefined) weights[fairnessKey] = weight;
   }
   const capped = withCaps(configuration, ({ scope, cap }) =>
-    ruleOf(scope).control === 'instead' ? (last.get(scope)?.maxConcurrency ?? cap) : cap,
+    ruleOf(scope, configuration).control === 'instead' ? (last.get(scope)?.maxConcurrency ?? cap) : cap,
   );
   return { ...capped, fairness: { ...configuration.fairness, weights } };
 }
@@ -270,11 +294,19 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
   const configuration = overridden(state.configuration, state.overrides ?? []);
   const typeOf = typesByName(configuration);
   const ownType = typeOf.get(job.type);
+  // The bound knows nothing of limits, nor of the cap that an operator has set for one key.
+  const isLimited = (ownType?.limits?.length ?? 0) > 0;
+  const ofKey = printScope({ fairnessKey: job.fairnessKey });
+  const isOverridden = state.overrides?.some(
+    ({ scope, maxConcurrency }) => scope === ofKey && maxConcurrency !== undefined,
+  );
+  // planted: bound-despite-limits
+  if (isLimited || isOverridden === true) return undefined;
   const conflictKey = conflictKeyFor(ownType, job.resourceId);
   const others = waiting.filter((other) => other.id !== job.id);
   if (job.mode === 'queued' && configuration.score.onDemandAgeSec > 0) {
-    // If on-demand jobs of its key and tier keep arriving faster than they end, the oldest of them always ages faster
-    // than this queued job.
+    // Waiting on-demand jobs of this queued job's key and tier age faster than it does. If they keep arriving faster than they end,
+    // one of them always comes first, so no latest start can be promised.
     const isOvertaking = others.some(
       (other) =>
         other.mode === 'onDemand' &&

@@ -38,7 +38,7 @@ export const unitsOf = (costMs: number): number => Math.round(costMs * UNITS_PER
 /** Converts a whole number of units to a cost in ms. */
 export const costOf = (units: number): number => units * UNIT_MS;
 
-/** The charge of an admission, in ms, rounded to whole units. */
+/** Returns the charge of an admission, in ms, rounded to whole units. */
 export function chargeMs(
   estimatedCostMs: number,
   fairness: Pick<FairnessConfiguration, 'admissionFloorMs'>,
@@ -53,9 +53,9 @@ export const resetAtMs = (
 ): number => (resetEveryMs === null ? -Infinity : Math.floor(nowMs / resetEveryMs) * resetEveryMs);
 
 /**
- * The amount that settlement adds to a key's cost on top of the charge, negative if the attempt used less than was
- * charged. `usedMs` is undefined for an attempt that never ran, whose charge is given back in full. The result is in
- * whole units if the charge is.
+ * Returns the amount that settlement adds to a key's cost on top of the charge, negative if the attempt used less than
+ * was charged. `usedMs` is undefined for an attempt that never ran, whose charge is given back in full. The result is
+ * in whole units if the charge is.
  */
 export function correctionMs(
   chargedMs: number,
@@ -74,7 +74,7 @@ export interface OrderedKey<Key> {
   readonly arrives: boolean;
 }
 
-/** The cost of a key after its share has been raised. */
+/** A key whose share a pass raises, and the cost of the key after that. */
 export interface Raise<Key> {
   readonly key: Key;
   readonly costMs: number;
@@ -88,8 +88,8 @@ export const isArriving = (oldestReadyAtMs: number, touchedAtMs = -Infinity): bo
   oldestReadyAtMs > touchedAtMs;
 
 /**
- * The keys whose shares a pass raises in a tier. The others of a key are the keys in flight and the keys that were met,
- * without those that arrive. If there are no others, no share is raised.
+ * Returns the keys whose shares a pass raises in a tier. The others of a key are the keys in flight and the keys that
+ * were met, without those that arrive. If there are no others, no share is raised.
  *
  * @param met - keys in the order of their shares, as far as they were looked at
  * @param heldMs - the least share of the keys in flight, leaving out one key
@@ -158,26 +158,26 @@ export class Ledgers {
   readonly #numbers = new Map<string, number>();
   readonly #free: number[] = [];
   readonly #names: (string | undefined)[] = [];
-  #cells = new Float64Array(16 * WIDTH);
+  #cells: Float64Array = new Float64Array(16 * WIDTH);
   /** Incremented by each reset. A charge of an earlier generation is not corrected at its settlement. */
   generation = 0;
 
   // The active keys as a heap by v_k. A stored share may be older, and hence lower, than the key's: see `leastShareMs`.
-  #active = new Int32Array(16);
-  #activeShare = new Float64Array(16);
-  #activePosition = new Int32Array(16).fill(INACTIVE);
+  #active: Int32Array = new Int32Array(16);
+  #activeShare: Float64Array = new Float64Array(16);
+  #activePosition: Int32Array = new Int32Array(16).fill(INACTIVE);
   #activeCount = 0;
 
   constructor(fairness: FairnessConfiguration) {
     this.#fairness = fairness;
   }
 
-  /** The key's number; undefined for a key without a ledger. */
+  /** Returns the key's number; undefined for a key without a ledger. */
   find(fairnessKey: string): number | undefined {
     return this.#numbers.get(fairnessKey);
   }
 
-  /** The key's number. A key without a ledger gets one with cost 0. */
+  /** Returns the key's number. A key without a ledger gets one with cost 0. */
   open(fairnessKey: string, nowMs: number): number {
     const known = this.#numbers.get(fairnessKey);
     if (known !== undefined) return known;
@@ -197,7 +197,7 @@ export class Ledgers {
     return this.#names[key] ?? '';
   }
 
-  /** The key's share, v_k. */
+  /** Returns the key's share, v_k. */
   shareOf(key: number): number {
     return this.#cells[key * WIDTH + SHARE] as number;
   }
@@ -278,8 +278,8 @@ export class Ledgers {
   }
 
   /**
-   * Called when a running job has ended. `usedMs` is undefined if it never ran. `generation` is the one in which it was
-   * charged.
+   * Called when a running job has ended. `usedMs` is undefined if it never ran. `generation` is that of the ledgers
+   * when it was charged.
    */
   settle(
     key: number,
@@ -298,7 +298,7 @@ export class Ledgers {
     this.#deactivateIfIdle(key);
   }
 
-  /** The least share among keys with waiting or running jobs; undefined if there are none. */
+  /** Returns the least share among keys with waiting or running jobs; undefined if there are none. */
   leastShareMs(): number | undefined {
     while (this.#activeCount > 0) {
       const key = this.#active[0] as number;
@@ -344,7 +344,7 @@ export class Ledgers {
     this.#activeShare.fill(0);
   }
 
-  /** Every ledger, sorted by key. */
+  /** Returns every ledger, sorted by key. */
   list(): readonly KeyCost[] {
     return [...this.#numbers]
       .map(([fairnessKey, key]) => ({
@@ -454,15 +454,15 @@ export class Ledgers {
   }
 }
 
-/** A longer copy of a column. */
-export function widenFloats(column: Float64Array, size: number): Float64Array<ArrayBuffer> {
+/** Returns a longer copy of a column. */
+export function widenFloats(column: Float64Array, size: number): Float64Array {
   const wider = new Float64Array(size);
   wider.set(column);
   return wider;
 }
 
-/** A longer copy of a column, with the new cells filled. */
-export function widenInts(column: Int32Array, size: number, fill: number): Int32Array<ArrayBuffer> {
+/** Returns a longer copy of a column, with the new cells filled. */
+export function widenInts(column: Int32Array, size: number, fill: number): Int32Array {
   const wider = new Int32Array(size).fill(fill);
   wider.set(column);
   return wider;

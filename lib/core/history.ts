@@ -81,6 +81,7 @@ export type JobEvent =
       /** The state of the job at that time; absent: unknown. A running job is only asked to stop. */
       readonly from?: JobState | undefined;
     }
+  | { readonly kind: 'expired'; readonly atMs: number }
   | {
       readonly kind: 'redriven';
       readonly atMs?: number | undefined;
@@ -95,7 +96,7 @@ export interface JobAttempt extends Omit<AttemptEntry, 'outcome' | 'workerId' | 
   readonly workerId?: string | undefined;
   readonly startedAtMs?: number | undefined;
   readonly endedAtMs?: number | undefined;
-  /** `claimed`, `running`: the attempt is not over. `notStarted`: its job was cancelled before it started. */
+  /** `claimed`, `running`: the attempt is not over. `notStarted`: its job was cancelled, or expired, before it started. */
   readonly outcome:
     | AttemptEntry['outcome']
     | 'claimed'
@@ -116,7 +117,8 @@ export interface JobHistory {
 }
 
 /**
- * The history entry of the attempt that a job's own fields describe, written when the next transition overwrites them.
+ * Returns the history entry of the attempt that a job's own fields describe, written when the next transition
+ * overwrites them.
  */
 export function attemptEntry(
   job: MovingJob,
@@ -145,7 +147,7 @@ const cutError = ({ name, message, stack }: JobError): JobError => ({
   ...(stack === undefined ? {} : { stack: cutToBytes(stack, ERROR_STACK_BYTES_MAX) }),
 });
 
-/** The history entry of a change of the job's time. */
+/** Returns the history entry of a change of the job's time. */
 export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: string): MovedEntry => ({
   kind: 'moved',
   atMs,
@@ -154,7 +156,7 @@ export const movedEntry = (atMs: number, fromMs: number, toMs: number, by?: stri
   toMs,
 });
 
-/** The history entry of a change of the job's priority. */
+/** Returns the history entry of a change of the job's priority. */
 export const priorityEntry = (atMs: number, from: number, to: number, by?: string): PriorityEntry => ({
   kind: 'priority',
   atMs,
@@ -163,14 +165,14 @@ export const priorityEntry = (atMs: number, from: number, to: number, by?: strin
   to,
 });
 
-/** The history entry of a reserved job that was given up without a claim. */
+/** Returns the history entry of a reserved job that was given up without a claim. */
 export const notClaimedEntry = (atMs: number, claimId: string): NotClaimedEntry => ({
   kind: 'notClaimed',
   atMs,
   claimId: cutToBytes(claimId, TEXT_BYTES_MAX.claimId),
 });
 
-/** The history entry of a claim that was given back. */
+/** Returns the history entry of a claim that was given back. */
 export const givenBackEntry = (atMs: number, claimId: string, fleet: string): GivenBackEntry => ({
   kind: 'givenBack',
   atMs,
@@ -178,7 +180,7 @@ export const givenBackEntry = (atMs: number, claimId: string, fleet: string): Gi
   fleet: cutToBytes(fleet, TEXT_BYTES_MAX.fleet),
 });
 
-/** The history with one more entry, cut to its bounds by dropping the oldest. */
+/** Returns the history with one more entry, cut to its bounds by dropping the oldest. */
 export function withEntry(history: History | undefined, entry: HistoryEntry): History {
   const entries = [...(history?.entries ?? []), entry];
   let { attempts, losses, others } = history?.dropped ?? NOTHING_DROPPED;
@@ -199,7 +201,7 @@ export function withEntry(history: History | undefined, entry: HistoryEntry): Hi
   };
 }
 
-/** The entries with their stacks cut to the bound; the newest keep theirs. */
+/** Returns the entries with their stacks cut to the bound; the newest keep theirs. */
 function cutStacks(entries: readonly HistoryEntry[]): readonly HistoryEntry[] {
   let left = HISTORY_STACKS_BYTES_MAX;
   return entries
@@ -212,7 +214,7 @@ function cutStacks(entries: readonly HistoryEntry[]): readonly HistoryEntry[] {
     .toReversed();
 }
 
-/** The history of a job, from its own fields and its kept entries. */
+/** Returns the history of a job, from its own fields and its kept entries. */
 export function historyOf(job: MovingJob): JobHistory {
   const { history, redriveOf, redrivenBy, redrivenAs, redrivenAtMs, cancelRequestedAtMs } = job;
   const events: JobEvent[] = [
@@ -235,6 +237,7 @@ export function historyOf(job: MovingJob): JobHistory {
       ...(job.cancelRequestedIn === undefined ? {} : { from: job.cancelRequestedIn }),
     });
   }
+  if (job.state === 'expired') events.push({ kind: 'expired', atMs: job.finishedAtMs ?? job.readyAtMs });
   if (redrivenAs !== undefined) {
     events.push({
       kind: 'redriven',
@@ -246,7 +249,7 @@ export function historyOf(job: MovingJob): JobHistory {
   return { jobId: job.id, state: job.state, events, dropped: history?.dropped ?? NOTHING_DROPPED };
 }
 
-/** The attempt that the job's own fields describe, unless the history has it already. */
+/** Returns the attempt that the job's own fields describe, unless the history has it already. */
 function latestAttempt(job: MovingJob): JobAttempt | undefined {
   const { claim, worker, history, startedAtMs, finishedAtMs, error, state } = job;
   if (claim === undefined || cutToBytes(claim.claimId, TEXT_BYTES_MAX.claimId) === history?.lastClaimId)
@@ -273,7 +276,7 @@ function latestAttempt(job: MovingJob): JobAttempt | undefined {
   }
 }
 
-/** An upper bound for an entry's bytes as JSON, without its stack. */
+/** Returns an upper bound for an entry's bytes as JSON, without its stack. */
 function entryBytes(entry: HistoryEntry): number {
   const values = valuesOf(entry);
   return values.reduce<number>(
@@ -300,7 +303,7 @@ function valuesOf(entry: HistoryEntry): readonly (string | number)[] {
   }
 }
 
-/** The bytes of a text between its quotes in JSON, in UTF-8. */
+/** Returns the bytes of a text between its quotes in JSON, in UTF-8. */
 function jsonBytes(text: string): number {
   let bytes = 0;
   for (const character of text) bytes += characterBytes(character);
@@ -322,7 +325,7 @@ function characterBytes(character: string): number {
 
 const ELLIPSIS = '…';
 
-/** The text, cut to fit into `bytesMax` bytes of JSON. */
+/** Returns the text, cut to fit into `bytesMax` bytes of JSON. */
 export function cutToBytes(text: string, bytesMax: number): string {
   // Most names are short and need no count of their bytes.
   if (text.length * 6 <= bytesMax || jsonBytes(text) <= bytesMax) return text;

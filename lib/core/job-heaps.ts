@@ -1,5 +1,5 @@
 /**
- * Heaps of jobs by rank. A heap has a number: that of a line, or that of a line's parked jobs.
+ * Heaps of jobs by rank. A heap has a number: that of a line, or that of a line's blocked jobs.
  *
  * The entries of a heap, 16 bytes each (rank, job, conflict key), lie side by side in a block of one buffer. The
  * block's size doubles and halves with the heap. The heap's record holds the position of its block and a copy of its
@@ -9,8 +9,8 @@
 import { widenFloats } from './fairness.ts';
 import { type JobTable, NONE } from './job-table.ts';
 
-// The layout of an entry: indexes among the doubles, and among the 32-bit integers of the same buffer. A record begins
-// like an entry.
+// The layout of a heap's entry: indexes among the doubles, and among the 32-bit integers of the same buffer. The record
+// of a heap begins with the heap's first entry, in the same layout.
 const DOUBLES = 2;
 const INTS = 4;
 const JOB = 2;
@@ -28,12 +28,12 @@ const BLOCK_MIN = 4;
 
 export class JobHeaps {
   readonly #jobs: JobTable;
-  #recordDoubles = new Float64Array(0);
-  #recordInts = new Int32Array(0);
+  #recordDoubles: Float64Array = new Float64Array(0);
+  #recordInts: Int32Array = new Int32Array(0);
   readonly #free: number[] = [];
   #openedCount = 0;
-  #doubles = new Float64Array(1_024 * DOUBLES);
-  #ints = new Int32Array(this.#doubles.buffer);
+  #doubles: Float64Array = new Float64Array(64 * DOUBLES);
+  #ints: Int32Array = new Int32Array(this.#doubles.buffer);
   #used = 0;
   /** Unused blocks, by the logarithm of their size. */
   readonly #freeBlocks: number[][] = [];
@@ -66,20 +66,20 @@ export class JobHeaps {
     this.#free.push(heap);
   }
 
-  /** The first job, or -1 if the heap is empty or its first job has not been read. */
+  /** Returns the first job, or -1 if the heap is empty or its first job has not been read. */
   first(heap: number): number {
     return this.#recordInts[heap * RECORD_INTS + JOB] as number;
   }
 
   /**
-   * The first job's rank. Without a read job it is Infinity, or -Infinity if unread jobs follow, so that nothing sorts
-   * before them.
+   * Returns the first job's rank. Without a read job it is Infinity, or -Infinity if unread jobs follow, so that
+   * nothing sorts before them.
    */
   firstRank(heap: number): number {
     return this.#recordDoubles[heap * RECORD_DOUBLES] as number;
   }
 
-  /** The first job's conflict key, or -1. */
+  /** Returns the first job's conflict key, or -1. */
   firstConflict(heap: number): number {
     return this.#recordInts[heap * RECORD_INTS + CONFLICT] as number;
   }
@@ -118,13 +118,13 @@ export class JobHeaps {
     return true;
   }
 
-  /** Removes the first job, and any removed jobs that come to the top after it. */
+  /** Removes the first job, and then the jobs marked as removed that come to the top. */
   pop(heap: number): void {
     this.#popEntry(heap);
     this.clean(heap);
   }
 
-  /** Deletes removed jobs that have come to the top. */
+  /** Deletes the jobs marked as removed that have come to the top. */
   clean(heap: number): void {
     for (;;) {
       const number = this.first(heap);

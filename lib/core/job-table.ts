@@ -4,9 +4,19 @@
  * the processor, and of a million jobs the garbage collector visits only the ids.
  */
 import { widenFloats } from './fairness.ts';
-import type { WaitingJob } from './job.ts';
+import type { JobKeys, JobUnits, WaitingJob } from './job.ts';
 
 export const NONE = -1;
+
+const NO_NUMBERS: readonly number[] = [];
+const NOTHING_NAMED = { keys: undefined, units: undefined } as const;
+
+/** Few jobs have these: keys besides the fairness key, units, and conflict keys in the limits that count by those keys. */
+interface Limited {
+  readonly keys: JobKeys | undefined;
+  readonly units: JobUnits | undefined;
+  readonly conflicts: readonly number[];
+}
 
 /**
  * The fields kept of a job. Its type, mode and fairness key are those of its line. All numbers but `readyAtMs` are
@@ -14,7 +24,7 @@ export const NONE = -1;
  */
 export interface JobColumns
   extends Pick<WaitingJob, 'id' | 'readyAtMs' | 'priority' | 'version' | 'attempt'> {
-  /** The number of its resource in its type's estimates. */
+  /** The number of the job's resource in the estimates of its type. */
   readonly resource: number;
 }
 
@@ -30,11 +40,13 @@ const CONFLICT = 6;
 const RESOURCE = 7;
 
 export class JobTable {
-  /** By number; undefined for a number that is free. */
+  /** Ids by the job's number; undefined: the number is free. */
   readonly #ids: (string | undefined)[] = [];
-  #doubles = new Float64Array(64 * DOUBLES);
-  #ints = new Int32Array(this.#doubles.buffer);
+  #doubles: Float64Array = new Float64Array(64 * DOUBLES);
+  #ints: Int32Array = new Int32Array(this.#doubles.buffer);
   readonly #free: number[] = [];
+  /** By number: the job's keys, its units, and the numbers of its conflict keys in limits. Absent for a job that has none. */
+  readonly #limited = new Map<number, Limited>();
   /** Numbers of removed jobs that are still in a heap. They keep their position among jobs of equal rank there. */
   readonly #removed = new Set<number>();
 
@@ -85,17 +97,32 @@ export class JobTable {
     return this.#ints[number * INTS + RESOURCE] as number;
   }
 
-  /** The line in which the job waits, or -1. */
+  /** Returns the line in which the job waits, or -1. */
   lineOf(number: number): number {
     return this.#ints[number * INTS + LINE] as number;
   }
 
-  /** The number of the job's conflict key, or -1. */
+  /** Returns the number of the job's conflict key, or -1. */
   conflictOf(number: number): number {
     return this.#ints[number * INTS + CONFLICT] as number;
   }
 
-  /** Whether a became ready before b, or at the same time and has the smaller id. */
+  /** Sets the job's keys, its units, and the numbers of its conflict keys in limits. */
+  setLimited(number: number, limited: Limited): void {
+    this.#limited.set(number, limited);
+  }
+
+  /** Returns the job's keys and units. */
+  namedOf(number: number): Pick<Limited, 'keys' | 'units'> {
+    return this.#limited.get(number) ?? NOTHING_NAMED;
+  }
+
+  /** Returns the numbers of the job's conflict keys in limits. */
+  limitConflictsOf(number: number): readonly number[] {
+    return this.#limited.get(number)?.conflicts ?? NO_NUMBERS;
+  }
+
+  /** Whether job a became ready before job b, or at the same time and has the smaller id. */
   isOlder(a: number, b: number): boolean {
     const readyAtMsA = this.#readyAtMsOf(a);
     const readyAtMsB = this.#readyAtMsOf(b);
@@ -120,6 +147,7 @@ export class JobTable {
   /** Frees the number of a job that is in no heap. */
   forget(number: number): void {
     this.#ids[number] = undefined;
+    this.#limited.delete(number);
     this.#free.push(number);
   }
 
@@ -149,10 +177,10 @@ export class RunningJobs {
   readonly #jobs: JobTable;
   /** The number of tickets made so far, including the free ones in `#freeTickets`. */
   #tickets = 0;
-  #doubles = new Float64Array(64 * RUN_DOUBLES);
-  #ints = new Int32Array(this.#doubles.buffer);
+  #doubles: Float64Array = new Float64Array(64 * RUN_DOUBLES);
+  #ints: Int32Array = new Int32Array(this.#doubles.buffer);
   readonly #freeTickets: number[] = [];
-  /** Made when a job is first asked for by its id, and kept up to date from then on. */
+  /** Tickets by job id. The map is made when a job is first asked for by its id, and kept up to date from then on. */
   #ticketsById: Map<string, number> | undefined;
 
   constructor(jobs: JobTable) {
@@ -164,8 +192,8 @@ export class RunningJobs {
   }
 
   /**
-   * Starts a job of the table and returns its ticket. Type, tier, key, fleet and conflict key are numbers, or -1 for
-   * none; `generation` is that of the ledgers.
+   * Makes a job of the table a running one. Returns its ticket, the number that names it until it ends. Type, tier, key, fleet and
+   * conflict key are numbers, or -1 for none. `generation` is the ledgers' when the job was charged; each reset raises it.
    */
   start(
     number: number,
@@ -207,7 +235,7 @@ export class RunningJobs {
     this.#freeTickets.push(ticket);
   }
 
-  /** The number of the running job with this ticket, or -1. */
+  /** Returns the number of the running job with this ticket, or -1. */
   jobOf(ticket: number): number {
     return ticket >= 0 && ticket < this.#tickets ? (this.#ints[ticket * RUN_INTS + RUN_JOB] as number) : NONE;
   }
@@ -240,7 +268,7 @@ export class RunningJobs {
     return this.#doubles[ticket * RUN_DOUBLES + RUN_CHARGED] as number;
   }
 
-  /** The ticket of the running job with this id. */
+  /** Returns the ticket of the running job with this id. */
   ticketOf(id: string): number | undefined {
     if (this.#ticketsById === undefined) {
       this.#ticketsById = new Map();

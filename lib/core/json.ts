@@ -11,11 +11,11 @@ export const JSON_LIMITS = {
   levels: 100,
 } as const;
 
-/**
- * Most values in one request. Every value takes at least a byte, so more values than bytes are too many; 1,000 are
- * for the request's other fields.
- */
-const VALUES_MAX = JSON_LIMITS.bytes + 1_000;
+/** The most bytes of the body of one HTTP request. A function URL lets 6 MB through, as JSON in JSON. */
+export const HTTP_BODY_BYTES_MAX = 4 * 1024 * 1024;
+
+/** Values of a request's other fields, beside its payload. */
+const OTHER_VALUES_MAX = 1_000;
 /**
  * Most levels in one request: the payload's, one for the request itself, and one so that the request's own rule names
  * the payload.
@@ -24,19 +24,21 @@ const LEVELS_MAX = JSON_LIMITS.levels + 2;
 const FIELD_CHARS_MAX = 200;
 
 /**
- * A copy as JSON would carry it. Properties that are `undefined` are left out, as by `JSON.stringify`; any other
- * value that JSON would change or lose is refused.
+ * Returns a copy as JSON would carry it. Properties that are `undefined` are left out, as by `JSON.stringify`; any
+ * other value that JSON would change or lose is refused.
  * @param verb - what the user does with the value, for the way out
+ * @param bytesMax - the most bytes of a payload. Every value takes at least a byte, so more values are too many
  * @throws ValidationError - it names the field
  */
-export function jsonOf(value: unknown, verb = 'send'): Json {
+export function jsonOf(value: unknown, verb = 'send', bytesMax: number = JSON_LIMITS.bytes): Json {
+  const valuesMax = bytesMax + OTHER_VALUES_MAX;
   let values = 0;
   const copy = (part: unknown, at: string, level: number): Json => {
     values += 1;
-    if (values > VALUES_MAX) {
+    if (values > valuesMax) {
       throw new ValidationError(
         topField(at),
-        `has more than ${VALUES_MAX} values, or contains itself; store it elsewhere and ${verb} a reference`,
+        `has more than ${valuesMax} values, or contains itself; store it elsewhere and ${verb} a reference`,
       );
     }
     if (level > LEVELS_MAX) {
@@ -90,7 +92,7 @@ export function jsonOf(value: unknown, verb = 'send'): Json {
 /** Field names come from the caller, so they may be very long. */
 const shortField = (at: string): string => at.slice(0, FIELD_CHARS_MAX);
 
-/** The field of the request that contains `at`. */
+/** Returns the field of the request that contains `at`. */
 const topField = (at: string): string => shortField(/^[^.[]*/.exec(at)?.[0] ?? '');
 
 function isPlain(value: object): boolean {

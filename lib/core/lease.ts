@@ -7,15 +7,15 @@ export const CLOCK_SKEW_MAX_MS = 5_000;
 const SLOW_FROM_MS = 1_000;
 
 /**
- * The time that a worker or a long-running dispatcher adds to the lease that it requests from a slow store: room for
- * two more renewals that take as long. It is at most the lease itself, so that a dead holder is noticed after twice its
- * lease at the latest.
+ * Returns the time that a worker or a long-running dispatcher adds to the lease that it requests from a slow store:
+ * room for two more renewals that take as long. It is at most the lease itself, so that a dead holder is noticed after
+ * twice its lease at the latest.
  */
 export const leaseExtensionMs = (leaseMs: number, slowMs: number): number =>
   slowMs < SLOW_FROM_MS ? 0 : Math.min(leaseMs, 2 * slowMs);
 
 /**
- * The slowness of a store after one more answer: at least the time of that answer, and otherwise half the slowness
- * before.
+ * Returns the slowness of a store after one more answer: at least the time of that answer, and otherwise half the
+ * slowness before.
  */
 export const slownessAfter = (slowMs: number, answerMs: number): number => Math.max(answerMs, slowMs / 2);

@@ -19,7 +19,7 @@ export interface LentScope {
    * starts nothing with it, because shares of two different caps add up to neither.
    */
   readonly under: string;
-  /** The worker's fleet; absent for other scopes. */
+  /** The fleet of the worker, if the scope is `worker/<workerId>`. Absent for all other scopes. */
   readonly fleet?: string | undefined;
 }
 
@@ -40,9 +40,9 @@ export interface Loan {
 /** Capacity that a partition lacks to start waiting jobs. */
 export interface Want {
   readonly units: number;
-  /** The full scopes; a unit of each is needed. */
+  /** The scopes that are full. Each of the jobs needs a unit of each. */
   readonly scopes: readonly string[];
-  /** The full fleets; a slot of one of them is needed. Empty: there are free slots. */
+  /** The fleets that are full. Each of the jobs needs a slot of one of them. Empty: their fleets have free slots. */
   readonly fleets: readonly string[];
 }
 
@@ -57,13 +57,13 @@ export interface LoanRequest {
 
 /** A partition's capacity in one scope. */
 export interface Room {
-  /** Including loans. */
+  /** The units that the partition may use, including loans. */
   readonly capacity: number;
-  /** The part of it that jobs hold. */
+  /** How many of these units jobs hold. */
   readonly held: number;
   /** See `LentScope`; undefined for a fleet whose workers register their slots. */
   readonly under: string | undefined;
-  /** The workers of such a fleet, each with its slots in this partition. */
+  /** If workers register the slots of the fleet: these workers, each with its slots in this partition. */
   readonly workers?: readonly RoomOfWorker[] | undefined;
 }
 
@@ -73,13 +73,13 @@ export interface RoomOfWorker {
   readonly slots: number;
 }
 
-/** By scope. A scope without a limit is absent. */
+/** A partition's capacity by scope. A scope without a bound is absent. */
 export type Rooms = ReadonlyMap<string, Room>;
 
 /** A waiting job, with the scopes that limit it. */
 export interface Demand {
   readonly scopes: readonly string[];
-  /** The fleets that run its type. */
+  /** The fleets that run the job's type. */
   readonly fleets: readonly string[];
 }
 
@@ -112,8 +112,8 @@ export function loanBalance(loans: readonly Loan[], partition: number, nowMs: nu
 }
 
 /**
- * The capacity that would let more of the waiting jobs start, grouped by jobs that lack the same scopes. Jobs that wait
- * for another reason, such as a conflict, must not be among `waiting`, because a loan does not help them.
+ * Returns the capacity that would let more of the waiting jobs start, grouped by jobs that lack the same scopes. Jobs
+ * that wait for another reason, such as a conflict, must not be among `waiting`, because a loan does not help them.
  */
 export function wantsOf(
   waiting: readonly Demand[],
@@ -189,9 +189,9 @@ export function splitIntoRequests(wants: readonly Want[], bytesMax: number): rea
 }
 
 /**
- * The loans that a partition makes now from its free capacity: at most a share of it to one borrower at once, so that
- * some is left for its own jobs. Scopes that are full here have nothing to lend. The borrower that wants the most units
- * is served first.
+ * Returns the loans that a partition makes now from its free capacity: at most a share of it to one borrower at once,
+ * so that some is left for its own jobs. Scopes that are full here have nothing to lend. The borrower that wants the
+ * most units is served first.
  *
  * @param loanId - returns the id of the loan with this number; the first is 0
  */
@@ -247,11 +247,14 @@ interface Part {
   readonly most: number;
 }
 
-/** A scope without a limit in this partition has nothing to move. */
+/**
+ * Returns the part of a loan that a cap gives. Empty: the scope has no limit in this partition, so there is nothing to
+ * move.
+ */
 const capPart = (scope: string, room: Room | undefined): readonly Part[] =>
   room?.under === undefined ? [] : [{ lentScope: { scope, under: room.under }, room: scope, most: Infinity }];
 
-/** The declared slots of a fleet, or the slots of the worker that has the most left to lend. */
+/** Returns the declared slots of a fleet, or the slots of the worker that has the most left to lend. */
 function fleetPart(
   fleet: string,
   room: Room | undefined,
@@ -277,14 +280,14 @@ export interface Return {
 
 /** The free units of a borrower in one scope, including those of the loan itself. */
 export interface Free {
-  /** Loans whose scopes have the same name here share the free units. */
+  /** A name for these free units. Loans for whose scopes it is the same share them. */
   readonly of: string;
   readonly units: number;
 }
 
 /**
- * The loans that a borrower returns, in full or in part: the units that no job holds, from the loans that expire first.
- * A loan whose cap or worker has changed is returned no sooner, because jobs may have started with it.
+ * Returns the loans that a borrower gives back, in full or in part: the units that no job holds, from the loans that
+ * expire first. A loan whose cap or worker has changed is treated alike, because jobs may have started with it.
  */
 export function planReturns(
   loans: readonly Loan[],

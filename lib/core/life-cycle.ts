@@ -17,6 +17,7 @@
  * A worker may claim and start in one write. Not shown:
  * - retime: also from `scheduled` to another time or priority, or to `pending`.
  * - cancel: from every state before `running`. A running job is only asked to stop; it ends with `finish`.
+ * - expire: from every state before `running`, once the job's time to start is over.
  * - give back: from `claimed` to `pending`.
  * - rehome: into another partition, as promote does or from `pending` to itself.
  *
@@ -41,6 +42,7 @@ import {
   type JobState,
   type Json,
   type MovingJob,
+  type WaitingJob,
   withoutStack,
 } from './job.ts';
 
@@ -49,13 +51,14 @@ import {
  * partition.
  */
 export const EDGES: Readonly<Record<JobState, readonly JobState[]>> = {
-  scheduled: ['scheduled', 'pending', 'cancelled'],
-  pending: ['pending', 'scheduled', 'claimed', 'cancelled'],
-  claimed: ['pending', 'running', 'cancelled'],
+  scheduled: ['scheduled', 'pending', 'cancelled', 'expired'],
+  pending: ['pending', 'scheduled', 'claimed', 'cancelled', 'expired'],
+  claimed: ['pending', 'running', 'cancelled', 'expired'],
   running: ['succeeded', 'failed', 'scheduled', 'cancelled'],
   succeeded: [],
   failed: [],
   cancelled: [],
+  expired: [],
 };
 
 /** Why a transition was refused. None of these is an error: another caller was faster, or the time has not come. */
@@ -67,7 +70,9 @@ export type Refusal =
   /** Another claim, worker or incarnation holds the job. */
   | { readonly kind: 'superseded'; readonly holder: string | undefined; readonly asked: string }
   /** The job's time has not come. */
-  | { readonly kind: 'early'; readonly runAtMs: number; readonly nowMs: number };
+  | { readonly kind: 'early'; readonly runAtMs: number; readonly nowMs: number }
+  /** The time is over by which the job had to start. */
+  | { readonly kind: 'late'; readonly expireAtMs: number; readonly nowMs: number };
 
 /** The result of a transition. */
 export type Transition<Moving extends MovingJob = Job> =
@@ -83,15 +88,18 @@ interface Refused {
 export type Verdict =
   | { readonly kind: 'succeeded'; readonly result: Json }
   | { readonly kind: 'failed'; readonly error: JobError }
-  /** The attempt failed; the job is retried at `runAtMs`. */
+  /** The job runs again at `runAtMs`. */
   | {
       readonly kind: 'retry';
-      readonly error: JobError;
+      /** Absent: the handler has parked the job. */
+      readonly error?: JobError | undefined;
       readonly runAtMs: number;
       /** True: the checkpoint is deleted, and the next attempt starts anew. */
       readonly isFromStart?: boolean | undefined;
+      /** The job's new `parkedState`; undefined: the job keeps the one that it has. */
+      readonly parkedState?: Json | undefined;
     }
-  /** The attempt stopped because it was asked to. */
+  /** The attempt stopped because a cancellation of its job was requested. */
   | { readonly kind: 'cancelled' };
 
 /** One incarnation of a worker. */
@@ -105,7 +113,7 @@ export function isLegal(from: JobState, to: JobState): boolean {
   return EDGES[from].includes(to);
 }
 
-/** The first state of an accepted job: `scheduled` if its time is in the future. */
+/** Returns the first state of an accepted job: `scheduled` if its time is in the future. */
 export function initialState(runAtMs: number, nowMs: number): JobState {
   return runAtMs > nowMs ? 'scheduled' : 'pending';
 }
@@ -173,7 +181,7 @@ export interface AbandonedClaim {
   readonly atMs: number;
 }
 
-/** The job's history with the claim that was given up. */
+/** Returns the job's history with the claim that was given up. */
 export function withAbandonedClaim(
   job: MovingJob,
   given: AbandonedClaim | undefined,
@@ -199,7 +207,8 @@ export function giveBack<Moving extends MovingJob>(
 }
 
 /**
- * Starts an attempt, only under the claim that the worker's message names.
+ * Starts an attempt, only under the claim that the worker's message names, and before the job expires. A job that has
+ * started does not expire any more, even if the attempt is given back.
  *
  * @param runUntilMs - the instant after which the attempt has certainly ended; undefined: the worker's record limits
  * its run time
@@ -213,14 +222,27 @@ export function start(
 ): Transition {
   if (!isLegal(job.state, 'running')) return illegal(job, 'running');
   if (job.claim?.claimId !== claimId) return superseded(job.claim?.claimId, claimId);
+  const { expireAtMs } = job;
+  // planted: starts-after-expiry
+  if (isExpired(job, nowMs)) return refused({ kind: 'late', expireAtMs: expireAtMs ?? nowMs, nowMs });
   return moved({
-    ...job,
+    ...(expireAtMs === undefined ? job : without(job, 'expireAtMs')),
     state: 'running',
     version: job.version + 1,
     worker: { workerId: worker.workerId, incarnation: worker.incarnation },
     startedAtMs: nowMs,
     ...(runUntilMs === undefined ? {} : { runUntilMs }),
   });
+}
+
+/** Whether the time is over by which the job had to start. */
+export const isExpired = ({ expireAtMs }: Pick<WaitingJob, 'expireAtMs'>, nowMs: number): boolean =>
+  expireAtMs !== undefined && nowMs >= expireAtMs;
+
+/** Ends a job that has not started in time. */
+export function expire(job: Job, nowMs: number): Transition {
+  if (!isLegal(job.state, 'expired') || !isExpired(job, nowMs)) return illegal(job, 'expired');
+  return moved({ ...job, state: 'expired', version: job.version + 1, finishedAtMs: nowMs });
 }
 
 /** The claim that a pass plans for a job that it has reserved. The worker that starts the job makes the claim. */
@@ -239,7 +261,7 @@ export const PLANNED_FOR_MS = 24 * 3_600_000;
 export const isPlanned = ({ claimedAtMs }: Pick<PlannedClaim, 'claimedAtMs'>, nowMs: number): boolean =>
   nowMs - claimedAtMs < PLANNED_FOR_MS;
 
-/** The claim of a plan. Its id contains the batch id. */
+/** Returns the claim that a worker's start makes from a plan. The batch id is part of the claim id. */
 export const claimPlanned = (
   claimId: string,
   { fleet, claimedAtMs, declared }: Omit<PlannedClaim, 'version'>,
@@ -280,14 +302,15 @@ export function finish(
   );
 }
 
-/** How an attempt counts that its worker did not finish. */
+/** The outcome that the history records for an attempt which its worker did not finish. */
 export type Unfinished = AttemptEntry['outcome'];
 
 /**
  * Ends an attempt that its worker does not finish, only under the claim that lost its worker, or that the worker gives
- * back. `lost` counts a lost worker; `released` counts nothing. Both keep the attempt's number, because the handler did
- * not fail, and the job's age: the job waits where it would stand if that worker had never got it. `failed` counts an
- * attempt, as `finish` does: the handler had not stopped at its timeout.
+ * back, or whose handler ended it without failing. `lost` counts a lost worker; `released`, `rested` and `parked` count
+ * nothing. All four keep the attempt's number, because the handler did not fail, and the job's age: the job waits where
+ * it would stand if that worker had never got it. `failed` counts an attempt, as `finish` does: the handler had not
+ * stopped at its timeout.
  */
 export function endUnfinished(
   job: Job,
@@ -311,6 +334,8 @@ export function endUnfinished(
  *
  * A pending job with another priority is scheduled at the time that it had, although that has come, and keeps its age:
  * a pass promotes it to its new position. For dispatchers it has left its line, wherever that was.
+ *
+ * A job that expires does so as long after its new time as it would have after the old one.
  *
  * @param by - the person or tool that changes it, for the entry in its history
  */
@@ -340,8 +365,11 @@ export function retime<Moving extends MovingJob>(
   } as const;
   const keepsAge = (wasReady && runAtMs <= nowMs) || (isReranked && !isMoved);
   if (keepsAge) return moved({ ...job, ...next });
-  if (to === 'pending') return moved({ ...job, ...next, readyAtMs: nowMs });
-  return moved({ ...(wasReady ? withReadyAt(job, runAtMs) : { ...job, readyAtMs: runAtMs }), ...next });
+  const readyAtMs = to === 'pending' ? nowMs : runAtMs;
+  const aged = wasReady && to !== 'pending' ? withReadyAt(job, runAtMs) : { ...job, readyAtMs };
+  const { expireAtMs } = job;
+  if (expireAtMs === undefined) return moved({ ...aged, ...next });
+  return moved({ ...aged, ...next, expireAtMs: expireAtMs + readyAtMs - job.readyAtMs });
 }
 
 /**
@@ -385,8 +413,9 @@ export function isWaiting(state: JobState): boolean {
 const stateAfter = ({ kind }: Verdict): JobState => (kind === 'retry' ? 'scheduled' : kind);
 
 /**
- * A job's history after the end of an attempt that its own fields will not describe in full: the job is retried, its
- * worker was lost, or it would be retried if it had not been asked to stop.
+ * Returns the job's history after the end of an attempt, with an entry for that attempt if the job's own fields will
+ * not describe it in full: the job is retried, its worker was lost, or it would be retried if it had not been asked to
+ * stop. Undefined: no entry is needed.
  */
 export function historyAfterEnd(
   job: MovingJob,
@@ -401,7 +430,7 @@ export function historyAfterEnd(
   const entry = attemptEntry(job, {
     outcome,
     endedAtMs: nowMs,
-    ...('error' in verdict ? { error: verdict.error } : {}),
+    ...('error' in verdict && verdict.error !== undefined ? { error: verdict.error } : {}),
     ...(isRetried ? { next: { runAtMs: verdict.runAtMs, isFromStart: verdict.isFromStart === true } } : {}),
   });
   return withEntry(job.history, entry);
@@ -426,15 +455,23 @@ function end(running: Job, verdict: Verdict, nowMs: number, outcome: AttemptEntr
     case 'cancelled':
       return moved({ ...job, ...next, state: 'cancelled' });
     case 'retry': {
-      const { runAtMs } = verdict;
+      const { runAtMs, parkedState } = verdict;
       // The attempt's entry in the history has the stack.
-      const error = withoutStack(verdict.error);
+      const error = verdict.error === undefined ? {} : { error: withoutStack(verdict.error) };
       // A job that was asked to stop is not retried.
-      if (isCancelRequested) return moved({ ...job, ...next, state: 'cancelled', error });
+      if (isCancelRequested) return moved({ ...job, ...next, state: 'cancelled', ...error });
       const kept = verdict.isFromStart === true ? withoutCheckpoint(job) : job;
       // planted: age-of-lost
       const again = outcome === 'failed' ? { ...withReadyAt(kept, runAtMs), attempt: job.attempt + 1 } : kept;
-      return moved({ ...again, ...next, state: 'scheduled', runAtMs, error });
+      const parked = parkedState === undefined ? {} : { parkedState };
+      return moved({
+        ...(verdict.error === undefined ? neverFailed(again) : again),
+        ...next,
+        ...parked,
+        ...error,
+        state: 'scheduled',
+        runAtMs,
+      });
     }
   }
 }
@@ -457,7 +494,7 @@ function neverRun(job: Job): Job {
 
 function without<Moving extends MovingJob>(
   job: Moving,
-  optional: 'claim' | 'firstReadyAtMs' | 'hung',
+  optional: 'claim' | 'firstReadyAtMs' | 'hung' | 'expireAtMs',
 ): Moving {
   const { [optional]: _gone, ...rest } = job;
   return rest as MovingJob as Moving;
@@ -497,7 +534,7 @@ export type AttemptStatus =
       readonly succeeded: boolean;
     }
   /** The claim was never made and cannot be made any more. */
-  | { readonly kind: 'gone' };
+  | { readonly kind: 'neverClaimed' };
 
 /** A planned attempt: its claim id, and the version of the job that it was planned for. */
 export interface PlannedAttempt {
@@ -507,9 +544,9 @@ export interface PlannedAttempt {
 
 type AttemptImage = Pick<Job, 'state' | 'version' | 'claim' | 'startedAtMs' | 'finishedAtMs'>;
 
-/** The status of an attempt in an image of its job; undefined image: the item does not exist. */
+/** Returns the status of an attempt in an image of its job; undefined image: the item does not exist. */
 export function attemptStatusOf(planned: PlannedAttempt, job: AttemptImage | undefined): AttemptStatus {
-  if (job === undefined) return { kind: 'gone' };
+  if (job === undefined) return { kind: 'neverClaimed' };
   if (job.claim?.claimId === planned.claimId) {
     if (job.state === 'claimed') return { kind: 'claimed' };
     if (job.state === 'running')
@@ -523,18 +560,18 @@ export function attemptStatusOf(planned: PlannedAttempt, job: AttemptImage | und
       succeeded: job.state === 'succeeded',
     };
   }
-  if (job.version > planned.version || isTerminal(job.state)) return { kind: 'gone' };
+  if (job.version > planned.version || isTerminal(job.state)) return { kind: 'neverClaimed' };
   // planted: told-places-are-free
   return { kind: 'mayCome' };
 }
 
 /**
- * Whether a true image of the job shows that an attempt is over or can never start. The answer stays true: versions
+ * Whether an image of the job shows that an attempt is over or can never start. The answer holds for good: versions
  * only rise, terminal states are never left, and a claim is made once.
  */
 export function isAttemptOver(planned: PlannedAttempt, job: AttemptImage | undefined): boolean {
   const { kind } = attemptStatusOf(planned, job);
-  return kind === 'ended' || kind === 'gone';
+  return kind === 'ended' || kind === 'neverClaimed';
 }
 
 function lifeName(worker: WorkerLife): string {

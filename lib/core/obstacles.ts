@@ -15,13 +15,35 @@ export type Obstacle =
   /** No fleet that runs the type has a free slot; `fleets` is empty if no fleet runs it. */
   | { readonly why: 'noSlot'; readonly type: string; readonly fleets: readonly string[] }
   | { readonly why: 'conflict'; readonly conflictKey: string; readonly holder: string }
-  | { readonly why: 'unknownType'; readonly type: string };
+  | { readonly why: 'unknownType'; readonly type: string }
+  /** A limit's starts or units, or a key's cost in ms, leave no room for another job within a window. */
+  | {
+      readonly why: 'rate' | 'budget';
+      readonly scope: string;
+      readonly most: number;
+      readonly perMs: number;
+      readonly used: number;
+      /** The most units of one job, if a rate counts units; absent: it counts starts. */
+      readonly perJob?: number | undefined;
+      /**
+       * Epoch ms at which so much of it ceases to count that a job may start; absent: only the end of a running
+       * attempt makes room.
+       */
+      readonly untilMs?: number | undefined;
+    };
 
 /** The state that is checked for obstacles. */
 export interface Capacity {
   readonly index: PoolIndex;
   readonly gates: Gates;
   readonly fleets: Fleets;
+  /** Returns the bounds of limits that keep a job of this type and these keys from starting. */
+  readonly limits: {
+    readonly obstaclesTo: (
+      type: number,
+      job: Pick<WaitingJob, 'fairnessKey' | 'keys'>,
+    ) => readonly Obstacle[];
+  };
   readonly ledgers: Ledgers;
   readonly conflicts: Conflicts;
   readonly jobs: JobTable;
@@ -29,12 +51,15 @@ export interface Capacity {
   readonly isKeyPaused: (fairnessKey: string) => boolean;
 }
 
-/** All obstacles to a job, from the pool down to the job; none for a job that only waits for others that come first. */
+/**
+ * Returns all obstacles to a job, from the pool down to the job; none for a job that only waits for others that come
+ * first.
+ */
 export function obstaclesTo(
-  job: Pick<WaitingJob, 'type' | 'fairnessKey' | 'resourceId'>,
+  job: Pick<WaitingJob, 'type' | 'fairnessKey' | 'resourceId' | 'keys'>,
   capacity: Capacity,
 ): readonly Obstacle[] {
-  const { index, gates, fleets, conflicts } = capacity;
+  const { index, gates, fleets, limits, conflicts } = capacity;
   const type = index.typeNumbers.get(job.type);
   if (type === undefined) return [{ why: 'unknownType', type: job.type }];
   const tier = index.tierOfType[type] as number;
@@ -43,6 +68,7 @@ export function obstaclesTo(
     ...obstaclesAt({ tier: (index.tiers[tier] as TierConfiguration).tier }, gates.tiers[tier] as Gate),
     ...obstaclesAt({ type: job.type }, gates.types[type] as Gate),
     ...obstaclesOfKey(job.fairnessKey, capacity),
+    ...limits.obstaclesTo(type, job),
   ];
   if (fleets.roomOfType(type) <= 0) {
     obstacles.push({ why: 'noSlot', type: job.type, fleets: fleets.namesFor(type) });
@@ -55,7 +81,8 @@ export function obstaclesTo(
   return [...obstacles, ...obstaclesAt(resourceScope(job.type, job.resourceId), gate)];
 }
 
-function obstaclesAt(of: CapScope, { paused, cap, running }: Gate): readonly Obstacle[] {
+/** Returns the obstacles to a job at one gate: its pause, its cap, or none. */
+export function obstaclesAt(of: CapScope, { paused, cap, running }: Gate): readonly Obstacle[] {
   const scope = printScope(of);
   if (paused) return [{ why: 'paused', scope }];
   return running < cap ? [] : [{ why: 'cap', scope, cap, running }];

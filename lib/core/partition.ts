@@ -13,9 +13,9 @@ import { type LoanBalance, NO_LOANS, shareCap } from './lending.ts';
 import { declaredCaps, ruleOf, withCaps } from './scope.ts';
 
 /**
- * A 32-bit hash of a text, evenly spread even for texts that differ in one digit. Two lanes multiply and xor the UTF-16
- * units; they are crossed and mixed at the end. It is not for secrets. It must never change, because stored keys depend
- * on it.
+ * Returns a 32-bit hash of a text, evenly spread even for texts that differ in one digit. Two lanes multiply and xor
+ * the UTF-16 units; they are crossed and mixed at the end. It is not for secrets. It must never change, because stored
+ * keys depend on it.
  */
 export function hashText(text: string): number {
   let low = 0x9e3779b9;
@@ -37,29 +37,29 @@ function mix(value: number): number {
   return (mixed ^ (mixed >>> 16)) >>> 0;
 }
 
-/** The partition of a fairness key, from 0 to `partitions - 1`. */
+/** Returns the partition of a fairness key, from 0 to `partitions - 1`. */
 export const partitionOf = (fairnessKey: string, partitions: number): number =>
   partitions === 1 ? 0 : hashText(fairnessKey) % partitions;
 
 /**
- * Every partition that may have jobs or controls of a key: its partition for each of these numbers of partitions,
- * present and former.
+ * Returns every partition that may have jobs or controls of a key: its partition for each of these numbers of
+ * partitions, present and former.
  */
 export const homePartitionsOf = (fairnessKey: string, numbers: readonly number[]): readonly number[] => [
   ...new Set(numbers.map((partitions) => partitionOf(fairnessKey, partitions))),
 ];
 
-/** One partition's share of a cap; 0 for a partition that does not exist, or not any more. */
+/** Returns one partition's share of a cap; 0 for a partition that does not exist, or not any more. */
 const shareOf = (cap: number, partition: number, partitions: number): number =>
   shareCap(cap, partitions)[partition] ?? 0;
 
 /**
- * The text by which loans name a divided cap. It includes the number of partitions, because only shares of the same
- * division add up.
+ * Returns the text by which loans name a divided cap. It includes the number of partitions, because only shares of the
+ * same division add up.
  */
 const divisionName = (cap: number, partitions: number): string => `${cap}/${partitions}`;
 
-/** One partition's share of the divided cap that a loan names. */
+/** Returns one partition's share of the divided cap that a loan names. */
 export function shareOfDivision(under: string, partition: number): number {
   const [cap = 0, partitions = 1] = under.split('/').map(Number);
   return shareOf(cap, partition, partitions);
@@ -73,20 +73,21 @@ export interface DividedCap {
   readonly under: string;
 }
 
-/** All divided caps: those of the pool, tiers and types, with operators' overrides, and the declared slots. */
+/** Returns all divided caps: those of the pool, tiers and types, with operators' overrides, and the declared slots. */
 export function dividedCaps(
   configuration: PoolConfiguration,
   overrides: readonly Control[],
 ): readonly DividedCap[] {
   const overrideByScope = new Map(overrides.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
   return declaredCaps(configuration).flatMap(({ scope, cap: declared }) => {
-    const override = ruleOf(scope).control === 'instead' ? overrideByScope.get(scope) : undefined;
+    const override =
+      ruleOf(scope, configuration).control === 'instead' ? overrideByScope.get(scope) : undefined;
     const cap = override ?? declared;
     return cap === null ? [] : [{ scope, cap, under: divisionName(cap, configuration.partitions) }];
   });
 }
 
-/** The part of a divided cap that one partition may use: its share, plus borrowed units, minus lent ones. */
+/** Returns the part of a divided cap that one partition may use: its share, plus borrowed units, minus lent ones. */
 export const shareOfCap = (
   { scope, cap, under }: DividedCap,
   partition: number,
@@ -94,7 +95,7 @@ export const shareOfCap = (
   moved: LoanBalance,
 ): number => Math.max(0, shareOf(cap, partition, partitions) + moved(scope, under));
 
-/** The part of the pool that one partition may use. A single partition has the whole pool. */
+/** Returns the part of the pool that one partition may use. A single partition has the whole pool. */
 export function shareOfPool(
   configuration: PoolConfiguration,
   partition: number,
@@ -115,19 +116,20 @@ export function shareOfPool(
 }
 
 /**
- * The part of operators' overrides that one partition may use. A fleet's override applies in addition to its slots and
- * is not lent.
+ * Returns the part of operators' overrides that one partition may use. A fleet's override applies in addition to its
+ * slots and is not lent.
  */
 export function shareOfOverrides<O extends Control>(
   overrides: readonly O[],
   partition: number,
-  partitions: number,
+  configuration: Pick<PoolConfiguration, 'partitions' | 'limits'>,
   moved: LoanBalance = NO_LOANS,
 ): readonly O[] {
+  const { partitions } = configuration;
   if (partitions === 1 && partition === 0 && moved === NO_LOANS) return overrides;
   return overrides.map((override) => {
     const { scope, maxConcurrency: cap } = override;
-    const { isDivided, control } = ruleOf(scope);
+    const { isDivided, control } = ruleOf(scope, configuration);
     if (cap === undefined || !isDivided) return override;
     const movedUnits = control === 'beside' ? NO_LOANS : moved;
     const divided = { scope, cap, under: divisionName(cap, partitions) };
@@ -136,21 +138,26 @@ export function shareOfOverrides<O extends Control>(
 }
 
 /**
- * @throws ConfigurationError for a cap that leaves a partition without a share, whose jobs would wait for ever. A cap
- * of 0 lets no job run, and may be split.
+ * Refuses a cap that leaves a partition without a share, because jobs there would wait for ever. A cap of 0 lets no job
+ * run, and may be split.
+ * @throws ConfigurationError for such a cap
  */
 export function requireSplittable(configuration: PoolConfiguration): void {
   const { partitions } = configuration;
-  for (const { path, cap } of declaredCaps(configuration)) {
-    if (cap === null || cap === 0 || cap >= partitions) continue;
+  for (const { path, cap, least = 1 } of declaredCaps(configuration)) {
+    if (cap === null || cap === 0 || cap >= partitions * least) continue;
+    const lack = least === 1 ? 'no share of it' : `a share below the ${least} units of one job (perJob)`;
     throw new ConfigurationError(
       path,
       cap,
-      `cannot be split among ${partitions} partitions: some would have no share of it, and their jobs would wait for ever`,
-      `Raise it to at least ${partitions}, or declare at most ${cap} partitions.`,
+      `cannot be split among ${partitions} partitions: some would have ${lack}, and their jobs would wait for ever`,
+      `Raise it to at least ${partitions * least}, or declare at most ${Math.floor(cap / least)} partitions.`,
     );
   }
 }
 
-/** Functions lead only the first so many partitions, because each takes one invocation for as long as it is busy. */
+/**
+ * The number of partitions that functions lead: only the first ones, because each takes one invocation for as long as
+ * it is busy.
+ */
 export const LED_PARTITIONS_MAX = 32;

@@ -31,7 +31,9 @@
  */
 import { type Control, classOf, typeOf } from './capacity.ts';
 import type { JobTypeConfiguration, PoolConfiguration } from './configuration.ts';
+import { isOfLimit, keyOfLimitIn } from './conflict.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
+import { NO_USES, type Uses } from './limits.ts';
 import { type DataRequests, Raises } from './raises.ts';
 import { type Decision, Scheduler } from './scheduler.ts';
 
@@ -47,8 +49,10 @@ export interface KeyLedger {
   readonly fairnessKey: string;
   /** The cost of settled attempts. The cost of jobs in flight comes from the reservations. */
   readonly settledCostMs: number;
-  /** The key's last start, end of an attempt or raise. */
+  /** When the key last had a start, an end of an attempt, or a raise of its cost; epoch ms. */
   readonly touchedAtMs?: number | undefined;
+  /** What the key's ended attempts have used of limits. */
+  readonly uses?: Uses | undefined;
 }
 
 /** A key with backlog of a type, as the type's keys line lists it, by settled cost over weight. */
@@ -58,6 +62,8 @@ export interface OfferedKey {
   readonly settledCostMs?: number | undefined;
   /** As in `KeyLedger`. Absent: the key has no ledger, or it was given at the start. */
   readonly touchedAtMs?: number | undefined;
+  /** As in `KeyLedger`. */
+  readonly uses?: Uses | undefined;
   /** The modes of its lines of that type with backlog. */
   readonly modes: readonly JobMode[];
   /**
@@ -72,6 +78,8 @@ export interface PlannerInput {
   readonly nowMs: number;
   /** Every entry of every reservation. */
   readonly inFlight: readonly ReservedJob[];
+  /** What ended attempts have used of whole limits. */
+  readonly uses?: Uses | undefined;
   /** Free slots, net of jobs in flight. A fleet that is not named has none. */
   readonly freeSlotsByFleet: ReadonlyMap<string, number>;
   readonly ledgers?: readonly KeyLedger[] | undefined;
@@ -101,6 +109,11 @@ export type Step =
       readonly blocked: readonly { readonly job: WaitingJob; readonly conflictKey: string }[];
       /** A bound ended the plan before the backlog was empty: another pass may start more. */
       readonly truncated: boolean;
+      /**
+       * Epoch ms at which the first used-up rate or budget allows a start again. Absent: no rate or budget is used up,
+       * or it opens only when a job ends.
+       */
+      readonly opensAtMs?: number | undefined;
     };
 
 export interface Planner {
@@ -113,12 +126,19 @@ export interface Planner {
   offerHeads(line: LineName, jobs: readonly WaitingJob[], more: boolean, known?: readonly WaitingJob[]): void;
   /** Offers ledgers of keys with jobs in flight. A key without a ledger is offered with cost 0. */
   offerLedgers(ledgers: readonly KeyLedger[]): void;
+  /** Offers what ended attempts have used, as the ledger of this name keeps it: see `ledgerOfKey`. */
+  offerUses(ledger: string, uses: Uses): void;
   /** The ledgers to write for keys that have arrived or were raised since the last call. */
   takeRaised(): readonly KeyLedger[];
   /** Whether a key is at its cap, so that its cost does not matter to this plan. */
   isKeyFull(fairnessKey: string): boolean;
   /** Whether as many jobs run or were admitted with this conflict key as may run at once. */
   isConflictHeld(conflictKey: string): boolean;
+  /**
+   * Whether jobs may stay parked for this conflict key, because the end of a running job or a job that waits in a ready
+   * line will cause the pass that looks at them. `parked` are the ids of those that were read.
+   */
+  staysBlocked(conflictKey: string, parked: ReadonlySet<string>): boolean;
   /** Admits no further job with this conflict key in this plan, because jobs of another partition run with it. */
   closeConflict(conflictKey: string): void;
   /**
@@ -130,8 +150,8 @@ export interface Planner {
   /** Called when the decision stands: its job was reserved and sent, or the pass has claimed it. */
   kept(decision: Decision): void;
   /**
-   * Called when the decision does not stand, because its job had moved on: its capacity and its charge are given back. After more losses in a
-   * row than the pool allows it returns true, and all heads are requested again, to be read from the start of their lines.
+   * Called when the decision does not stand, because its job had moved on: its capacity and its charge are given back. After more
+   * such decisions in a row than the pool allows it returns true, and all heads are requested again, to be read from the start of their lines.
    */
   dropped(decision: Decision): boolean;
   /**
@@ -153,7 +173,7 @@ interface KeysState {
   read: boolean;
   /** Whether keys that were not offered may have backlog. */
   more: boolean;
-  /** The least share that such a key can have. */
+  /** Lower bound of the shares of keys that were not offered yet. */
   boundShare: number;
 }
 
@@ -172,8 +192,8 @@ interface OfferedJob {
 
 const NONE = -1;
 /**
- * The most keys that a plan looks at, counted for each type. Most of so many come first only because their lines are
- * used up.
+ * The most keys that a plan looks at, counted for each type. If so many come first, most of them do so only because
+ * their lines are used up.
  */
 const KEYS_MAX = 2_000;
 /**
@@ -202,6 +222,8 @@ class HeadsPlanner implements Planner {
   /** Jobs that wait, are in the plan or were lost, each with the newest image that was offered. */
   readonly #offered = new Map<string, OfferedJob>();
   readonly #blocked = new Map<string, string>();
+  /** The conflict keys of limits by which jobs were found blocked. */
+  readonly #blockedByLimits = new Set<string>();
   #firstHeadsLeft: number;
   #keysLeft: number;
   #linesMax: number;
@@ -216,6 +238,8 @@ class HeadsPlanner implements Planner {
   readonly #linesWithJobs = new Set<number>();
   readonly #raises: Raises;
   #raised: KeyLedger[] = [];
+  /** By id of a job that was admitted: the mark of its start. */
+  readonly #startMarks = new Map<string, number>();
   #truncated = false;
   headsRequested = 0;
 
@@ -230,6 +254,7 @@ class HeadsPlanner implements Planner {
       { overrides: input.overrides, costMs: input.costMs },
     );
     this.#inFlightIds = new Set(input.inFlight.map((reserved) => reserved.id));
+    this.#scheduler.limits.setUses(input.uses ?? NO_USES);
     for (const reserved of input.inFlight) this.#scheduler.hold(reserved, input.nowMs);
     this.#raises = new Raises(this.#scheduler, configuration.fairness, input.inFlight, input.nowMs);
     configuration.fleets.forEach(({ fleet }, number) => {
@@ -314,9 +339,14 @@ class HeadsPlanner implements Planner {
     for (const ledger of ledgers) this.#openKey(ledger);
   }
 
+  offerUses(ledger: string, uses: Uses): void {
+    this.#scheduler.limits.setUsesOfKey(ledger, uses);
+  }
+
   takeRaised(): readonly KeyLedger[] {
     const raised = this.#raised;
     this.#raised = [];
+    this.#raises.keep();
     return raised;
   }
 
@@ -327,6 +357,14 @@ class HeadsPlanner implements Planner {
 
   isConflictHeld(conflictKey: string): boolean {
     return this.#scheduler.isConflictHeld(conflictKey);
+  }
+
+  staysBlocked(conflictKey: string, parked: ReadonlySet<string>): boolean {
+    if (!this.#scheduler.isConflictHeld(conflictKey)) return false;
+    const ofLimit = keyOfLimitIn(conflictKey);
+    if (ofLimit === undefined || this.#scheduler.limits.isAtCap(ofLimit)) return true;
+    // planted: spent-and-unwatched
+    return [...this.#blocked].some(([id, held]) => held === conflictKey && !parked.has(id));
   }
 
   closeConflict(conflictKey: string): void {
@@ -340,11 +378,13 @@ class HeadsPlanner implements Planner {
   }
 
   kept(_decision: Decision): void {
-    this.#scheduler.win();
+    this.#scheduler.kept();
   }
 
   dropped(decision: Decision): boolean {
-    if (!this.#scheduler.lose(decision.reserved.id)) return false;
+    // planted: raises-of-dropped
+    this.#raises.takeBack(this.#startMarks.get(decision.reserved.id) ?? Infinity);
+    if (!this.#scheduler.dropped(decision.reserved.id)) return false;
     // Jobs that were admitted or lost do not wait any more and stay as they are.
     for (const [id, { number }] of this.#offered)
       if (this.#scheduler.withdraw(number, id, this.#input.nowMs)) this.#offered.delete(id);
@@ -382,7 +422,7 @@ class HeadsPlanner implements Planner {
     if (scheduler.backlog.isUnread(line)) return this.#needHeads(tier);
     const decision = scheduler.admit(line, guaranteed);
     this.#hasAdmitted = true;
-    this.#raises.noteStart(scheduler.backlog.keyOf(line));
+    this.#startMarks.set(decision.reserved.id, this.#raises.noteStart(scheduler.backlog.keyOf(line)));
     this.#blocked.delete(decision.reserved.id);
     return { kind: 'admit', decision };
   }
@@ -410,6 +450,10 @@ class HeadsPlanner implements Planner {
       const settledCostMs = (this.#settled.get(fairnessKey) ?? 0) + moreMs;
       this.#settled.set(fairnessKey, settledCostMs);
       this.#raised.push({ fairnessKey, settledCostMs, touchedAtMs: this.#input.nowMs });
+      return () => {
+        this.#settled.set(fairnessKey, settledCostMs - moreMs);
+        this.#raised.pop();
+      };
     });
   }
 
@@ -490,7 +534,13 @@ class HeadsPlanner implements Planner {
       // A lost claim may have freed the conflict key since.
       return this.#scheduler.isConflictHeld(conflictKey) ? [{ job, conflictKey }] : [];
     });
-    return { kind: 'done', blocked, truncated: this.#truncated };
+    const { opensAtMs } = this.#scheduler.limits;
+    return {
+      kind: 'done',
+      blocked,
+      truncated: this.#truncated,
+      ...(opensAtMs === undefined ? {} : { opensAtMs }),
+    };
   }
 
   #noteBlocked(): void {
@@ -499,6 +549,10 @@ class HeadsPlanner implements Planner {
       if (skip.kind !== 'job' || this.#blocked.has(skip.id) || !this.#offered.has(skip.id)) continue;
       this.#blocked.set(skip.id, skip.conflictKey);
       this.#blockedLeft -= 1;
+      // No job need run for a rate to be used up, so the caller could not count these keys before.
+      if (!isOfLimit(skip.conflictKey) || this.#blockedByLimits.has(skip.conflictKey)) continue;
+      this.#blockedByLimits.add(skip.conflictKey);
+      this.#blockedLeft += this.#input.blockedPerConflict ?? 0;
     }
   }
 
@@ -526,8 +580,9 @@ class HeadsPlanner implements Planner {
   }
 
   // Jobs in flight were charged by `hold`; the settled cost is added once.
-  #openKey(offered: Pick<OfferedKey, 'fairnessKey' | 'settledCostMs' | 'touchedAtMs'>): number {
+  #openKey(offered: Pick<OfferedKey, 'fairnessKey' | 'settledCostMs' | 'touchedAtMs' | 'uses'>): number {
     const key = this.#scheduler.openKey(offered.fairnessKey, this.#input.nowMs);
+    this.#scheduler.limits.setUsesOfKey(offered.fairnessKey, offered.uses);
     if (this.#chargedKeys.has(key)) return key;
     this.#chargedKeys.add(key);
     this.#raises.noteTouch(key, offered.touchedAtMs);

@@ -36,6 +36,15 @@ export interface PoolInput {
    */
   readonly fleets?: Readonly<Record<string, FleetInput>> | undefined;
   /**
+   * Bounds by name, which several types share: caps, rates of starts or units, and budgets of keys. A type lists the limits that
+   * its jobs are under. A limit that no type lists is refused.
+   *
+   * @default - none
+   * @bounds at most 20 names of 1 to 100 characters, without slashes
+   * @example limits: { openai: { total: 25, perKey: 3, rate: { starts: 500, per: '1m' } } }
+   */
+  readonly limits?: Readonly<Record<string, LimitInput>> | undefined;
+  /**
    * The most jobs of the whole pool that run at once; null: no limit besides the fleets' slots. A cap below the number of
    * partitions is refused.
    *
@@ -88,6 +97,173 @@ export interface PoolInput {
    * @example partitions: 4
    */
   readonly partitions?: number | undefined;
+  /**
+   * Tags by which jobs of every state and type are listed. Each such tag of a job costs one more write unit when it is
+   * submitted. Jobs that were submitted before are not found.
+   *
+   * @default - none: lists of one state are read and filtered
+   * @bounds at most 8 different names of 1 to 64 characters
+   * @example searchableTags: ['order']
+   */
+  readonly searchableTags?: readonly string[] | undefined;
+  /**
+   * Payloads, results, checkpoints and states of parked jobs over 64 KB go to a bucket, which the stack then has. The page
+   * docs/cost-and-speed.md says from which size it pays.
+   *
+   * @default - none: they are refused
+   * @bounds the fields of large payloads
+   * @example largePayloads: { maxBytes: 1_048_576 }
+   */
+  readonly largePayloads?: LargePayloadsInput | undefined;
+  /**
+   * Whether dispatchers count what starts and ends in each minute, and how long jobs wait and run, for the dashboard and for
+   * `GET /statistics`. Each partition then costs one write unit for each minute in which something happens. The counts are
+   * kept for 14 days.
+   *
+   * @default - nothing is counted
+   * @bounds true or false
+   * @example statistics: true
+   */
+  readonly statistics?: boolean | undefined;
+}
+
+/** How large the values of jobs may be. */
+export interface LargePayloadsInput {
+  /**
+   * The most UTF-8 bytes that a payload, a result, a checkpoint or the state of a parked job may have as JSON. A function
+   * holds a value in memory several times over.
+   *
+   * @default 4,194,304
+   * @bounds 65537 to 16777216, whole
+   * @example maxBytes: 1_048_576
+   */
+  readonly maxBytes?: number | undefined;
+}
+
+/** A bound that several types share. It has at least one of `total`, `perKey`, `rate` and `budget`. */
+export interface LimitInput {
+  /**
+   * The name of the job's key, among its `keys`, that the limit counts by, such as the customer's organisation. A job of
+   * its types without that key is refused when it is submitted. Jobs of one such key may be in any partition, so
+   * partitions divide what the limit allows one key; a fairness key has its whole share in one partition.
+   * Refused in a limit that bounds no single key.
+   *
+   * @default - the fairness key
+   * @bounds 1 to 100 characters
+   * @example keyedBy: 'org'
+   */
+  readonly keyedBy?: string | undefined;
+  /**
+   * The most jobs of all its types that run at once; null: no limit.
+   *
+   * @default null
+   * @bounds 0 or more, whole, or null
+   * @example total: 25
+   */
+  readonly total?: number | null | undefined;
+  /**
+   * The most jobs of one key, among all its types, that run at once; null: no limit.
+   *
+   * @default null
+   * @bounds 1 or more, whole, or null
+   * @example perKey: 3
+   */
+  readonly perKey?: number | null | undefined;
+  /**
+   * The most starts, or units, within a window.
+   *
+   * @default - no limit
+   * @bounds the fields of a rate
+   * @example rate: { starts: 500, per: '1m', perKey: 60 }
+   */
+  readonly rate?: RateInput | undefined;
+  /**
+   * The most run time of one key within a window.
+   *
+   * @default - no limit
+   * @bounds the fields of a budget
+   * @example budget: { slotSeconds: 3600, per: '1d' }
+   */
+  readonly budget?: BudgetInput | undefined;
+}
+
+/**
+ * The most starts of handlers within any window of this length, across passes and retries. It holds while
+ * clocks differ by at most a fortieth of the window, and by at most 5 s. A job whose message comes so late that its
+ * start would count for another window is not started, and is planned again. A rate has `starts`, `perKey` or both.
+ * A rate with `perJob` counts units instead of starts, such as the tokens of a request: it has `units`, `perKey` or both.
+ * Where jobs wait with more units than a deployment now lets one job have, the rate keeps room for the largest that it
+ * meets. A job with more than the whole rate, or than its partition's share of it, starts when nothing
+ * else counts there.
+ * A deployment that adds a rate, puts a type under it or lengthens `per` begins its windows anew; jobs that were sent to
+ * workers before count, but start all the same.
+ */
+export interface RateInput {
+  /**
+   * The most starts of all its jobs; null: no limit. Partitions divide it and do not lend it.
+   *
+   * @default null
+   * @bounds 1 or more, whole, or null
+   * @example starts: 500
+   */
+  readonly starts?: number | null | undefined;
+  /**
+   * The most units of all jobs that start; null: no limit. Partitions divide it and do not lend it. Needs `perJob`, may not be
+   * less than that, and is refused beside `starts`.
+   *
+   * @default - no limit
+   * @bounds 1 or more, whole, or null
+   * @example units: 90_000
+   */
+  readonly units?: number | null | undefined;
+  /**
+   * The length of the window.
+   *
+   * @default - none: it is required
+   * @bounds 1s to 30d, whole
+   * @example per: '1m'
+   */
+  readonly per: DurationInput;
+  /**
+   * The most starts, or units, of one key; null: no limit. In a rate of units it may not be less than `perJob`.
+   *
+   * @default null
+   * @bounds 1 or more, whole, or null
+   * @example perKey: 60
+   */
+  readonly perKey?: number | null | undefined;
+  /**
+   * The most units of one job; the rate then counts units. A request with more is refused, and a job that names none
+   * counts so many. No job starts while less than so much is left, so choose it close to what jobs have.
+   *
+   * @default - the rate counts starts
+   * @bounds 1 or more, whole, or null
+   * @example perJob: 4_000
+   */
+  readonly perJob?: number | null | undefined;
+}
+
+/**
+ * The most run time of a key within a window: what its ended attempts took, and what its running ones are
+ * expected to take. A key starts jobs while it is below its budget, so its last jobs may exceed it.
+ */
+export interface BudgetInput {
+  /**
+   * Run time in seconds, added up over all slots.
+   *
+   * @default - none: it is required
+   * @bounds above 0 to 1,000,000,000
+   * @example slotSeconds: 3600
+   */
+  readonly slotSeconds: number;
+  /**
+   * The length of the window.
+   *
+   * @default - none: it is required
+   * @bounds 1s to 30d, whole
+   * @example per: '1d'
+   */
+  readonly per: DurationInput;
 }
 
 /** A tier: a group of types with its place in the order of dispatch. */
@@ -163,13 +339,48 @@ export interface JobTypeInput {
    */
   readonly requires?: readonly RequiredField[] | undefined;
   /**
-   * Whether succeeded and cancelled jobs of the type can be listed. Each costs one more write unit, at its end.
+   * A job that has not started so long after it was submitted, or after its `runAt` if that is later, ends as `expired`. A
+   * request may name another duration. Each such job costs two more write units.
+   *
+   * @default - jobs wait for any time
+   * @bounds 1s to 365d, whole
+   * @example expireAfter: '10m'
+   */
+  readonly expireAfter?: DurationInput | undefined;
+  /**
+   * A submit is refused with a `BacklogFullError` while so many jobs of the type wait. Each process that submits counts for itself, about
+   * once a second, so together they may exceed it by what they let in meanwhile. Jobs with a later `runAt`, and jobs that are
+   * parked for their conflict key, do not count; more than 100 lines of fairness keys are estimated from 100.
+   *
+   * @default - any number
+   * @bounds 1 to 50,000, whole
+   * @example maxWaiting: 10_000
+   */
+  readonly maxWaiting?: number | undefined;
+  /**
+   * A submit is refused, as for `maxWaiting`, while so many jobs of the type with the same fairness key wait.
+   *
+   * @default - any number
+   * @bounds 1 to 50,000, whole
+   * @example maxWaitingPerKey: 100
+   */
+  readonly maxWaitingPerKey?: number | undefined;
+  /**
+   * Whether succeeded, cancelled and expired jobs of the type can be listed. Each costs one more write unit, at its end.
    *
    * @default - they are found by id only
    * @bounds true or false
    * @example listFinished: true
    */
   readonly listFinished?: boolean | undefined;
+  /**
+   * The limits that the type's jobs are under.
+   *
+   * @default - none
+   * @bounds at most 4 names of declared limits
+   * @example limits: ['openai']
+   */
+  readonly limits?: readonly string[] | undefined;
   /**
    * The cost of an attempt until the estimate has learned a better one. A cost is the time that an attempt takes.
    *

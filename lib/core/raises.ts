@@ -1,7 +1,7 @@
 /**
  * Raises the shares of keys before the first job of a tier starts. `raisesOf` in `fairness.ts` decides which shares.
- * Keys are looked at in the order of their shares, so only keys that would start a job first are. Only jobs that may
- * start now count.
+ * Keys are looked at in the order of their shares, and no further than to those that would start a job first. A job
+ * counts only if it may start now.
  */
 import { typeOf } from './capacity.ts';
 import type { FairnessConfiguration } from './configuration.ts';
@@ -23,6 +23,9 @@ interface TierRaises {
   isOver: boolean;
 }
 
+/** Called for a raised key, with the cost that it gets more. Returns a function that takes back what it has done. */
+type Raised = (key: number, moreMs: number) => () => void;
+
 /** Requests for data that is missing before the next key can be looked at. */
 export interface DataRequests<Need> {
   /** The settled costs of keys in flight; undefined: they are known. */
@@ -35,7 +38,7 @@ export interface DataRequests<Need> {
   readonly isCut: () => boolean;
 }
 
-/** For a scheduler that already has all jobs. */
+/** Requests nothing: for a scheduler that already has all jobs. */
 export const NO_REQUESTS: DataRequests<never> = {
   ledgers: () => undefined,
   keys: () => undefined,
@@ -53,8 +56,11 @@ export class Raises {
   readonly #touched = new Map<number, number>();
   /** By line: its known jobs. */
   readonly #jobsOf = new Map<number, readonly WaitingJob[]>();
-  /** By tier. */
+  /** By tier: the keys that were looked at, and the raises that were decided. */
   readonly #tiers: readonly TierRaises[];
+  /** What starts and raises have changed here since `keep`, as functions that take it back. */
+  #undos: (() => void)[] = [];
+  #keptCount = 0;
 
   constructor(
     scheduler: Scheduler,
@@ -73,9 +79,31 @@ export class Raises {
     if (touchedAtMs !== undefined) this.#touched.set(key, touchedAtMs);
   }
 
-  /** Records that a job of the key starts in this pass. */
-  noteStart(key: number): void {
-    this.noteTouch(key, this.#nowMs);
+  /** Records that a job of the key starts in this pass. Returns a mark, by which that may be taken back. */
+  noteStart(key: number): number {
+    const mark = this.#keptCount + this.#undos.length;
+    this.#touch(key);
+    return mark;
+  }
+
+  /** Takes back the start that has this mark, with the starts and raises after it, which assumed it. */
+  takeBack(mark: number): void {
+    while (this.#undos.length > 0 && this.#keptCount + this.#undos.length > mark) this.#undos.pop()?.();
+  }
+
+  /** Called when the starts and raises up to now are written: they are not taken back any more. */
+  keep(): void {
+    this.#keptCount += this.#undos.length;
+    this.#undos = [];
+  }
+
+  #touch(key: number): void {
+    const before = this.#touched.get(key);
+    this.#undos.push(() => {
+      if (before === undefined) this.#touched.delete(key);
+      else this.#touched.set(key, before);
+    });
+    this.#touched.set(key, this.#nowMs);
   }
 
   /** Records the known jobs of a line, including those that the scheduler was not given. */
@@ -91,12 +119,10 @@ export class Raises {
   /**
    * Looks at keys until the raises of the tier are decided. Then it calls `raised` for each raised key, and for each
    * key that arrives without a raise. Returns a request if data is missing first.
+   *
+   * @param raised - returns a function that takes back what it has done
    */
-  raise<Need>(
-    tier: number,
-    ask: DataRequests<Need>,
-    raised: (key: number, moreMs: number) => void,
-  ): Need | undefined {
+  raise<Need>(tier: number, ask: DataRequests<Need>, raised: Raised): Need | undefined {
     const { backlog, ledgers } = this.#scheduler;
     const state = this.#tiers[tier] as TierRaises;
     const { met } = state;
@@ -138,12 +164,13 @@ export class Raises {
     return undefined;
   }
 
-  #end(
-    state: TierRaises,
-    raises: readonly Raise<number>[],
-    raised: (key: number, moreMs: number) => void,
-  ): void {
+  #end(state: TierRaises, raises: readonly Raise<number>[], raised: Raised): void {
     state.isOver = true;
+    this.#undos.push(() => {
+      state.isOver = false;
+      state.met.length = 0;
+      delete state.leastInFlight;
+    });
     const raisedCosts = new Map(raises.map(({ key, costMs }) => [key, costMs]));
     let isFirst = true;
     for (const { key, costMs, arrives: isArriving } of state.met) {
@@ -152,8 +179,13 @@ export class Raises {
       // arrive again in a later pass and be raised to shares that have grown meanwhile.
       isFirst &&= isArriving;
       if (!isFirst && !raisedCosts.has(key)) continue;
-      this.noteTouch(key, this.#nowMs);
-      raised(key, this.#scheduler.ledgers.costOf(key) - costMs);
+      this.#touch(key);
+      const moreMs = this.#scheduler.ledgers.costOf(key) - costMs;
+      const undo = raised(key, moreMs);
+      this.#undos.push(() => {
+        this.#scheduler.setCost(key, this.#scheduler.ledgers.costOf(key) - moreMs);
+        undo();
+      });
     }
   }
 
@@ -163,23 +195,19 @@ export class Raises {
       .slice(0, 2);
   }
 
-  // The key's oldest job need not be at the head of its line.
+  // Whether the key arrives in the tier. Its oldest job need not be at the head of its line.
   #arrives(key: number, tier: number): boolean {
     if (this.#inFlightKeys.has(key)) return false;
-    const { backlog, index } = this.#scheduler;
+    const { backlog, index, ledgers } = this.#scheduler;
     let oldestMs = INFINITE;
     for (const class_ of index.classesOfTier[tier] as Int32Array) {
       if (!this.#scheduler.isTypeOpen(typeOf(class_))) continue;
+      if (!this.#scheduler.limits.isKeyOpen(typeOf(class_), ledgers.nameOf(key))) continue;
       // planted: arrives-by-any
       for (const job of this.#jobsOf.get(backlog.lineOf(key, class_)) ?? [])
-        if (job.readyAtMs < oldestMs && !this.#isBlocked(typeOf(class_), job)) oldestMs = job.readyAtMs;
+        if (job.readyAtMs < oldestMs && !this.#scheduler.isBlocked(typeOf(class_), job))
+          oldestMs = job.readyAtMs;
     }
     return isArriving(oldestMs, this.#touched.get(key));
-  }
-
-  #isBlocked(type: number, { resourceId }: WaitingJob): boolean {
-    const rule = this.#scheduler.index.conflictRules[type];
-    if (rule === undefined || resourceId === undefined) return false;
-    return this.#scheduler.isConflictHeld(rule.prefix + resourceId);
   }
 }

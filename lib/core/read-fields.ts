@@ -9,7 +9,7 @@ import { didYouMean } from './spelling.ts';
 /** The most characters of a name. */
 export const NAME_LENGTH_MAX = 100;
 
-/** The fields of an object that may have only the known fields. */
+/** Returns the fields of an object that may have only the known fields. */
 export function readObject(
   path: string,
   value: unknown,
@@ -28,7 +28,7 @@ export function readObject(
   return fields;
 }
 
-/** The entries of an object whose keys are names; none if it is absent. */
+/** Returns the entries of an object whose keys are names; none if it is absent. */
 export function readRecord(path: string, value: unknown, most: number): readonly [string, unknown][] {
   if (value === undefined) return [];
   const entries = entriesOf(path, value);
@@ -108,13 +108,11 @@ export function readInteger(
   );
 }
 
-/**
- * A duration in milliseconds, of which a part may be left; texts and `Duration`s become milliseconds first.
- */
+/** Reads a duration in milliseconds, which may be a fraction. Texts and `Duration`s become milliseconds first. */
 export const readDuration = (path: string, value: unknown, byDefault: number): number =>
   readNumber(path, msOf(path, value), byDefault, { min: 0 });
 
-/** A duration in whole milliseconds: a fraction is refused, not rounded. */
+/** Returns a duration in whole milliseconds: a fraction is refused, not rounded. */
 export const readWholeDuration = (
   path: string,
   value: unknown,
@@ -123,7 +121,10 @@ export const readWholeDuration = (
   maxMs?: number,
 ): number => readInteger(path, msOf(path, value), byDefault, minMs, maxMs);
 
-/** Numbers are returned as they are: their bounds have messages of their own. */
+/**
+ * Returns the milliseconds of a text or a `Duration`. Other values are returned as they are, because the checks of
+ * bounds have messages of their own.
+ */
 const msOf = (path: string, value: unknown): unknown =>
   value === undefined || typeof value === 'number' ? value : durationMs(path, value);
 
@@ -162,7 +163,7 @@ export function readChoice<Choice extends string>(
   );
 }
 
-/** Throws for a value that the field cannot have. */
+/** A check of a field. It throws for a value that the field cannot have. */
 export type Check = (field: string, value: unknown) => void;
 
 /** Checks an object that has only these fields. All may be absent. */
@@ -173,13 +174,22 @@ export const objectOf =
       if (each !== undefined) checks[name]?.(`${field === '' ? '' : `${field}.`}${name}`, each);
   };
 
-/** @param wayOut - the alternative for the message, such as leaving the field out */
+/**
+ * Returns a check for numbers from `min` to `max`.
+ * @param wayOut - the alternative for the message, such as leaving the field out
+ */
 export const numberWithin =
   (min: number, max: number, wayOut: string): Check =>
   (field, value) => {
     if (typeof value === 'number' && value >= min && value <= max) return;
     throw new ConfigurationError(field, value, `must be a number from ${min} to ${max}`, wayOut);
   };
+
+/** Returns a check for durations, as milliseconds, as a text or as a `Duration`, between two bounds in milliseconds. */
+export const durationWithin = (minMs: number, maxMs: number, wayOut: string): Check => {
+  const isWithin = numberWithin(minMs, maxMs, wayOut);
+  return (field, value) => isWithin(field, msOf(field, value));
+};
 
 export const wholeWithin =
   (min: number, max: number, wayOut: string): Check =>
@@ -188,7 +198,10 @@ export const wholeWithin =
     throw new ConfigurationError(field, value, `must be a whole number from ${min} to ${max}`, wayOut);
   };
 
-/** @param bytesMax - in UTF-8 */
+/**
+ * Returns a check for texts of well-formed Unicode that are not empty.
+ * @param bytesMax - the most bytes of the text in UTF-8
+ */
 export const textWithin =
   (bytesMax: number, wayOut: string): Check =>
   (field, value) => {
@@ -204,3 +217,12 @@ export const isFunction: Check = (field, value) => {
   if (typeof value === 'function') return;
   throw new ConfigurationError(field, value, 'must be a function', 'Give the function itself.');
 };
+
+/** Checks each value of an object. */
+export const recordOf =
+  (check: Check): Check =>
+  (field, value) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      throw new ConfigurationError(field, value, 'must be an object', 'Write it as { name: value }.');
+    for (const [name, each] of Object.entries(value)) check(`${field}.${name}`, each);
+  };

@@ -1,6 +1,6 @@
 /**
- * A schedule: its spec, its state, and the decision that a look at it makes: which firings become jobs, which do not
- * and why, and when to look again. All functions are pure.
+ * A schedule: its spec, its state, and what a look (one check by a pass) decides: which firings become jobs, which do
+ * not and why, and when to look again. All functions are pure.
  *
  * A firing is decided once, by one write of the state that lists the jobs to be made (`making`). The jobs are made
  * next, and a second write moves the schedule to its next firing. A dispatcher that finds `making` completes it before
@@ -10,7 +10,16 @@
  * Instants are epoch milliseconds. A firing is identified by the instant that the time rules give. Its job is due later
  * by the schedule's jitter.
  */
-import { type History, isTerminal, type JobMode, type JobState, type Json, type Tags } from './job.ts';
+import {
+  type History,
+  isTerminal,
+  type JobKeys,
+  type JobMode,
+  type JobState,
+  type JobUnits,
+  type Json,
+  type Tags,
+} from './job.ts';
 import { type Fires, inBlackout, jitterOf, latestFiring, type TimeRules } from './schedule.ts';
 
 /** Policies for firings that were noticed later than `misfireGraceMs`. */
@@ -28,6 +37,8 @@ export interface ScheduledJob {
   readonly mode: JobMode;
   readonly fairnessKey: string;
   readonly resourceId?: string | undefined;
+  readonly keys?: JobKeys | undefined;
+  readonly units?: JobUnits | undefined;
   readonly tags?: Tags | undefined;
 }
 
@@ -63,14 +74,18 @@ export interface Firing {
   readonly isManual: boolean;
 }
 
+/** Why a firing that was decided made no job. */
+export type RefusedFiring = 'full' | 'units';
+
 /** The outcome of a firing, or of several in a row. */
 export interface FiringEntry {
   readonly atMs: number;
   /**
    * `made`: a job was made. `manual`: a job was made on request. `missed`: the firing was noticed too late. `running`:
    * the previous job had not ended. `paused`: the schedule was stopped. `blackout`: the firing was in a blackout.
+   * `full`: too many jobs waited. `units`: the job would have more units than one may have.
    */
-  readonly what: 'made' | 'manual' | 'missed' | 'running' | 'paused' | 'blackout';
+  readonly what: 'made' | 'manual' | 'missed' | 'running' | 'paused' | 'blackout' | RefusedFiring;
   /** The last firing, if the entry stands for several. */
   readonly untilMs?: number | undefined;
   /** The state of its job when it was last read. */
@@ -84,7 +99,7 @@ export type PauseReason = 'asked' | 'failures' | 'type';
 /** The progress of a schedule. It is small, because it is written with each firing. */
 export interface ScheduleState {
   readonly id: string;
-  /** Incremented by every write. Each write is conditional on the revision that was read. */
+  /** The number of the state. Every write raises it, and is conditional on the revision that was read. */
   readonly revision: number;
   /** The partition of its firings' jobs. The schedule stands in a line of that partition. */
   readonly partition: number;
@@ -102,11 +117,11 @@ export interface ScheduleState {
   readonly dueMs?: number | undefined;
   /** Decided firings whose jobs may not have been made yet. */
   readonly making?: readonly Firing[] | undefined;
-  /** With `making`: those jobs replace all jobs that were open before. */
+  /** With `making`: whether its jobs replace all jobs of earlier firings that have not ended. */
   readonly isReplacing?: boolean | undefined;
-  /** With `making`: the last firing that made a job before these. */
+  /** With `making`: the last firing before them that made a job. */
   readonly previousMs?: number | undefined;
-  /** The firing that waits for the end of the last job. */
+  /** The firing that waits until the jobs of earlier firings have ended. */
   readonly queuedMs?: number | undefined;
   /** The last firing that made a job. */
   readonly lastMs?: number | undefined;
@@ -161,8 +176,8 @@ export interface SeenJob {
 }
 
 /**
- * The start of the earliest attempt that the job's history still has, or else the start in the job's own field, which
- * is that of its last attempt.
+ * Returns the start of the earliest attempt that the job's history still has, or else the start in the job's own field,
+ * which is that of its last attempt.
  */
 const firstStartMs = ({ startedAtMs, history }: SeenJob): number | undefined =>
   // planted: late-as-the-last
@@ -183,7 +198,8 @@ export const openFirings = ({ open = [], history }: ScheduleState): readonly Fir
 ];
 
 /**
- * The state, updated with the jobs of its open firings. A job that does not exist has expired long after its end.
+ * Returns the state, updated with the jobs of its open firings. A job that does not exist has expired long after its
+ * end.
  *
  * @param jobs - by `firingKey`
  */
@@ -289,14 +305,14 @@ export function decide(record: ScheduleRecord, fires: Fires, nowMs: number): Loo
   };
 }
 
-/** The firings whose jobs are replaced by those that are being made. */
+/** Returns the firings whose jobs are replaced by those that are being made. */
 export function replacedBy(state: ScheduleState): readonly Firing[] {
   if (state.isReplacing !== true) return [];
   const isMaking = new Set((state.making ?? []).map(firingKey));
   return openFirings(state).filter((firing) => !isMaking.has(firingKey(firing)));
 }
 
-/** The last firing before this one that made a job, or makes one; undefined: there is none. */
+/** Returns the last firing before this one that made a job, or makes one; undefined: there is none. */
 export function previousOf(
   { making = [], previousMs, history }: ScheduleState,
   atMs: number,
@@ -311,13 +327,53 @@ export function previousOf(
   return before.length === 0 ? undefined : Math.max(...before);
 }
 
-/** The state after the jobs of `making` were made. */
-export function afterMaking({ spec, state }: ScheduleRecord, nowMs: number): ScheduleState {
+/**
+ * Returns the state after the jobs of `making` were made, but for those that were refused. Their firings then have no
+ * job.
+ */
+export function afterMaking(
+  record: ScheduleRecord,
+  fires: Fires,
+  nowMs: number,
+  refused: readonly Firing[] = [],
+  why: RefusedFiring = 'full',
+): ScheduleState {
+  const { spec, state } = refused.length === 0 ? record : withoutJobs(record, fires, refused, why);
   const { making: _making, isReplacing: _isReplacing, previousMs: _previousMs, ...rest } = state;
   return withDueTime(rest, jitterOf(state.id, spec.jitterMs), nowMs);
 }
 
-/** The state with `dueMs` set to the time of its next look, which is its position in the line. */
+function withoutJobs(
+  record: ScheduleRecord,
+  fires: Fires,
+  refused: readonly Firing[],
+  why: RefusedFiring,
+): ScheduleRecord {
+  const { spec, state } = record;
+  const making = state.making ?? [];
+  const [decided, without] = [making, refused].map((firings) => new Set(firings.map(firingKey)));
+  const isDecided = (firing: Firing): boolean => decided?.has(firingKey(firing)) === true;
+  const entries = making.map((firing): FiringEntry => {
+    const { atMs, isManual } = firing;
+    return { atMs, what: without?.has(firingKey(firing)) ? why : isManual ? 'manual' : 'made' };
+  });
+  const before: ScheduleState = {
+    ...state,
+    history: state.history.filter((entry) => !hasJob(entry) || !isDecided(firingOf(entry))),
+    ...openOf(state.open?.filter((firing) => !isDecided(firing))),
+  };
+  const made = entries.findLast(({ what }) => what === 'made');
+  return {
+    spec,
+    state: {
+      ...before,
+      lastMs: made?.atMs ?? state.previousMs,
+      ...withEntries({ spec, state: before }, entries, fires),
+    },
+  };
+}
+
+/** Returns the state with `dueMs` set to the time of its next look, which is its position in the line. */
 export function withDueTime(state: ScheduleState, jitterMs: number, nowMs: number): ScheduleState {
   const { dueMs: _, stopped, ...rest } = state;
   const { nextMs, queuedMs, making } = rest;
@@ -333,7 +389,8 @@ export function withDueTime(state: ScheduleState, jitterMs: number, nowMs: numbe
 }
 
 /**
- * The state of a schedule that is stopped until it is resumed. A firing that waited for the end of a job is dropped.
+ * Returns the state of a schedule that is stopped until it is resumed. A firing that waited for the end of a job is
+ * dropped.
  */
 export function stop(record: ScheduleRecord, reason: PauseReason, nowMs: number): ScheduleState {
   // planted: paused-fires
@@ -344,7 +401,7 @@ export function stop(record: ScheduleRecord, reason: PauseReason, nowMs: number)
   return { ...rest, ...withEntries(record, droppedEntries), stopped: reason, changedAtMs: nowMs };
 }
 
-/** The history entry for the firings that a stopped schedule has left out, added when it is resumed. */
+/** Returns the history entry for the firings that a stopped schedule has left out, added when it is resumed. */
 export function pausedEntries(
   { state }: ScheduleRecord,
   fires: Fires,
@@ -357,9 +414,9 @@ export function pausedEntries(
 }
 
 /**
- * The history with these entries added, cut to its bound. Firings left out in a row for the same reason share one
- * entry. A schedule that looks at its jobs, because of other firings or of failures, keeps the open firings that are
- * cut off.
+ * Returns the history with these entries added, cut to its bound. Firings left out in a row for the same reason share
+ * one entry. A schedule that looks at its jobs, because of other firings or of failures, keeps the open firings that
+ * are cut off.
  *
  * @param fires - tells which firings follow each other; without it, no entries are joined
  */
@@ -386,7 +443,7 @@ export function withEntries(
   return { history: all.slice(cut), ...openOf(open.slice(-OPEN_MAX)) };
 }
 
-/** The state of a schedule that is resumed. Firings that were due meanwhile are left out. */
+/** Returns the state of a schedule that is resumed. Firings that were due meanwhile are left out. */
 export function resume(record: ScheduleRecord, fires: Fires, nowMs: number): ScheduleState {
   const { spec, state } = record;
   const { stopped: _, ...rest } = state;
@@ -410,7 +467,7 @@ const entryOf = (what: FiringEntry['what'], { fromMs, untilMs }: Span): FiringEn
   ...(untilMs === fromMs ? {} : { untilMs }),
 });
 
-/** The firings between two instants that blackouts leave out, at most as many as the history holds. */
+/** Returns the firings between two instants that blackouts leave out, at most as many as the history holds. */
 function blackoutSpans(fires: Fires, afterMs: number, untilMs: number): readonly Span[] {
   const spans: Span[] = [];
   let atMs: number | undefined = fires.regardless === undefined ? undefined : afterMs;
@@ -427,7 +484,7 @@ interface Span {
   readonly untilMs: number;
 }
 
-/** The firings up to an instant that are carried out, and those that were missed. */
+/** Returns the firings up to an instant, divided into those that make jobs and those that were missed. */
 function dueFirings(
   spec: ScheduleSpec,
   state: ScheduleState,
@@ -470,7 +527,7 @@ function lateFirings(
   return { firings: [lastMs], missed: untilMs === undefined ? undefined : { fromMs, untilMs } };
 }
 
-/** The firings after one instant, up to another, in order; at most `max`. */
+/** Returns the firings after one instant, up to another, in order; at most `max`. */
 function firingsIn(fires: Fires, afterMs: number, untilMs: number, max: number): readonly number[] {
   const firings: number[] = [];
   let next = fires.next(afterMs);
@@ -481,7 +538,7 @@ function firingsIn(fires: Fires, afterMs: number, untilMs: number, max: number):
   return firings;
 }
 
-/** The firings that make a job now, in order. */
+/** Returns the firings that make a job now, in order. */
 function choose(
   policy: ScheduleSpec['ifRunning'],
   firings: readonly number[],
@@ -513,7 +570,7 @@ export type TemplateName = (typeof TEMPLATE_NAMES)[number];
 
 const TEMPLATE = /\{\{\s*([^{}]*?)\s*\}\}/g;
 
-/** The unknown names in the texts of a template. */
+/** Returns the unknown names in the texts of a template. */
 export function unknownNames(template: Json): readonly string[] {
   const known: readonly string[] = TEMPLATE_NAMES;
   return [...JSON.stringify(template).matchAll(TEMPLATE)].flatMap(([, name = '']) =>
@@ -521,7 +578,7 @@ export function unknownNames(template: Json): readonly string[] {
   );
 }
 
-/** The payload with each name in its texts replaced by its value. Names of object fields stay as they are. */
+/** Returns the payload with each name in its texts replaced by its value. Names of object fields stay as they are. */
 export function fillTemplate(template: Json, values: Readonly<Record<TemplateName, string>>): Json {
   if (typeof template === 'string')
     return template.replaceAll(TEMPLATE, (whole, name: string) =>

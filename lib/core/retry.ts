@@ -24,10 +24,14 @@ export type FailureVerdict = Exclude<Verdict, { readonly kind: 'succeeded' | 'ca
 export const WORKER_LOST = 'WorkerLost';
 
 /**
- * The delay before the attempt after number `attempt`, in milliseconds.
+ * Returns the delay before the attempt after number `attempt`, in milliseconds.
  * @param random Evenly drawn from [0, 1); only exponential delays with full jitter use it.
  */
-export function backoffMs(policy: RetryPolicy, attempt: number, random: number): number {
+export function backoffMs(
+  policy: Pick<RetryPolicy, 'backoff' | 'delayMs' | 'maxDelayMs' | 'jitter'>,
+  attempt: number,
+  random: number,
+): number {
   switch (policy.backoff) {
     case 'fixed':
       return Math.min(policy.maxDelayMs, policy.delayMs);
@@ -41,7 +45,7 @@ export function backoffMs(policy: RetryPolicy, attempt: number, random: number):
   }
 }
 
-/** The first rule that matches the error's name. */
+/** Returns the first rule that matches the error's name. */
 export function ruleFor(policy: RetryPolicy, errorName: string): ErrorRule | undefined {
   return policy.errors.find((rule) => rule.name === errorName || rule.name === '*');
 }
@@ -50,9 +54,9 @@ export function ruleFor(policy: RetryPolicy, errorName: string): ErrorRule | und
 export type HandlerDecision = { readonly retry: false } | { readonly retryAtMs: number };
 
 /**
- * The verdict on an attempt whose handler failed. What the handler decided comes before the rules and the backoff;
- * `maxAttempts` ends the retries all the same. A rule's `delayMs` replaces the policy's and is never cut by the
- * policy's `maxDelayMs`.
+ * Returns the verdict on an attempt whose handler failed. What the handler decided comes before the rules and the
+ * backoff; `maxAttempts` ends the retries all the same. A rule's `delayMs` replaces the policy's and is never cut by
+ * the policy's `maxDelayMs`.
  */
 export function afterFailure(
   job: { readonly attempt: number },
@@ -87,15 +91,15 @@ const quarantined = (message: string): JobError => ({
 /** The error name of an attempt whose worker shut down. */
 export const WORKER_STOPPED = 'WorkerStopped';
 
-/** The error of an attempt whose handler did not stop at its timeout. */
+/** Returns the error of an attempt whose handler did not stop at its timeout. */
 export const hungError = (ranMs: number): JobError => ({
   name: 'JobTimeout',
   message: `the attempt took longer than ${Math.round(ranMs)} ms, and its handler did not stop then: its process was ended; make it heed its signal`,
 });
 
 /**
- * The verdict on an attempt that its worker gave back on shutdown: it is retried and nothing is counted. It resumes
- * from the last checkpoint unless `isFromStart` is set.
+ * Returns the verdict on an attempt that its worker gave back on shutdown: it is retried and nothing is counted. It
+ * resumes from the last checkpoint unless `isFromStart` is set.
  */
 export const afterRelease = (message: string, runAtMs: number, isFromStart: boolean): FailureVerdict => ({
   kind: 'retry',
@@ -105,8 +109,8 @@ export const afterRelease = (message: string, runAtMs: number, isFromStart: bool
 });
 
 /**
- * The verdict on an attempt whose worker is gone, and how the attempt counts. It has failed if its worker had recorded
- * on the job that the handler did not stop at its timeout.
+ * Returns the verdict on an attempt whose worker is gone, and `as`, the outcome that the history records. The attempt
+ * has failed if its worker had recorded on the job that the handler did not stop at its timeout. Otherwise it is lost.
  */
 export function afterWorkerGone(
   job: Pick<MovingJob, 'attempt' | 'workersLost' | 'hung'>,
@@ -122,10 +126,10 @@ export function afterWorkerGone(
 }
 
 /**
- * The verdict after a lost worker, until the job has lost `maxWorkersLost` of them. `fail` gives up; `retry`, for short
- * jobs, starts anew; `resume`, for long ones, goes on from the last checkpoint. In both the job keeps its age, because
- * it is not punished for its worker. A type that is not declared any more has no policy, so its job fails. Source:
- * workload-distribution, "Job Recovery" and "Heartbeat Monitoring Components".
+ * Returns the verdict after a lost worker. `fail` fails the job; `retry`, for short jobs, starts anew; `resume`, for
+ * long ones, goes on from the last checkpoint. With the last two the job keeps its age, because it is not punished for
+ * its worker, but it fails once it has lost more than `maxWorkersLost` workers. A type that is not declared any more
+ * has no policy, so its job fails. Source: workload-distribution, "Job Recovery" and "Heartbeat Monitoring Components".
  */
 export function afterWorkerLost(
   job: { readonly workersLost: number },

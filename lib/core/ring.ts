@@ -31,7 +31,7 @@ export const RING_SPACE = 2 ** 32;
 export const VIRTUAL_NODES = 128;
 
 /**
- * A ring of these nodes. Their order does not matter, and naming a node twice changes nothing.
+ * Returns a ring of these nodes. Their order does not matter, and naming a node twice changes nothing.
  * @throws ConfigurationError if `virtualNodes` is not a whole number of at least 1.
  */
 export function buildRing(nodes: Iterable<string>, virtualNodes: number = VIRTUAL_NODES): Ring {
@@ -54,7 +54,7 @@ export function buildRing(nodes: Iterable<string>, virtualNodes: number = VIRTUA
 }
 
 /**
- * A ring with given positions. If two nodes have the same position, the one with the smaller name owns it.
+ * Returns a ring with given positions. If two nodes have the same position, the one with the smaller name owns it.
  * @throws ConfigurationError if a position is not a whole number inside the space.
  */
 export function ringOf(positions: ReadonlyMap<string, readonly number[]>, space: number = RING_SPACE): Ring {
@@ -82,14 +82,14 @@ export function ringOf(positions: ReadonlyMap<string, readonly number[]>, space:
   };
 }
 
-/** The node that owns a hash; undefined if the ring is empty. */
+/** Returns the node that owns a hash; undefined if the ring is empty. */
 export function ownerOf(ring: Ring, hash: number): string | undefined {
   return ring.owners[positionIndexOf(ring, hash)];
 }
 
 /**
- * The first `count` different nodes at or after a hash: its owner, then the standbys, in the order in which they would
- * take over. Shorter if the ring has fewer nodes.
+ * Returns the first `count` different nodes at or after a hash: its owner, then the standbys, in the order in which
+ * they would take over. Shorter if the ring has fewer nodes.
  */
 export function preferenceOf(ring: Ring, hash: number, count: number): readonly string[] {
   const found = new Set<string>();
@@ -101,12 +101,12 @@ export function preferenceOf(ring: Ring, hash: number, count: number): readonly 
   return [...found];
 }
 
-/** The position of a partition in the hash space. */
+/** Returns the position of a partition in the hash space. */
 export function partitionHash(partition: number): number {
   return hashText(`partition/${partition}`);
 }
 
-/** The role of a node for a partition: the owner leads, and the next node is the standby. */
+/** Returns the role of a node for a partition: the owner leads, and the next node is the standby. */
 export function roleOf(ring: Ring, partition: number, node: string): PartitionRole {
   const [leader, standby] = preferenceOf(ring, partitionHash(partition), 2);
   if (node === leader) return 'leader';
@@ -123,13 +123,13 @@ export const ROLE_EDGES: Readonly<Record<PartitionRole, readonly PartitionRole[]
   leader: ['standby'],
 };
 
-/** The next role on the way from one role to another; undefined if they are the same. */
+/** Returns the next role on the way from one role to another; undefined if they are the same. */
 export function roleStep(from: PartitionRole, to: PartitionRole): PartitionRole | undefined {
   if (from === to) return undefined;
   return ROLE_EDGES[from].includes(to) ? to : 'standby';
 }
 
-// The index of the first position at or after the hash; 0 past the last one, because the ring wraps.
+// Returns the index of the first position at or after the hash; 0 past the last one, because the ring wraps.
 function positionIndexOf(ring: Ring, hash: number): number {
   let low = 0;
   let high = ring.positions.length;

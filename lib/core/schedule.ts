@@ -30,7 +30,7 @@ export type ZoneOffset = (timeZone: string, atMs: number) => number;
 export const GAP_POLICIES = ['next', 'skip'] as const;
 export type GapPolicy = (typeof GAP_POLICIES)[number];
 export const OVERLAP_POLICIES = ['once', 'twice'] as const;
-/** `second` fires once, the second time. */
+/** `second`: a local time that comes twice fires once, the second time. Users cannot choose it. */
 export type OverlapPolicy = (typeof OVERLAP_POLICIES)[number] | 'second';
 
 /** A time in which a schedule does not fire. */
@@ -70,7 +70,7 @@ export interface TimeRules {
 export interface Fires {
   /** The first firing strictly after an instant; undefined if there is none. */
   next(afterMs: number): number | undefined;
-  /** The firings without blackouts; absent if the rules have none. */
+  /** The firings as they would be without blackouts; absent if the rules have no blackouts. */
   readonly regardless?: Fires | undefined;
 }
 
@@ -89,7 +89,7 @@ const NICKNAMES: ReadonlyMap<string, string> = new Map([
 export const LAST_FIRING_MS = Date.UTC(2200, 0) - 1;
 
 /**
- * The firings of a schedule.
+ * Returns the firings of a schedule.
  * @throws ConfigurationError if the pattern, the zone or the interval is wrong.
  */
 export function firesOf(rules: TimeRules, readCron: ReadCron, offset: ZoneOffset = zoneOffsetMs): Fires {
@@ -109,8 +109,8 @@ export function firesOf(rules: TimeRules, readCron: ReadCron, offset: ZoneOffset
 }
 
 /**
- * The first and the last of the firings that blackouts leave out between an instant and the next firing that takes
- * place.
+ * Returns the first and the last of the firings that blackouts leave out between an instant and the next firing that
+ * takes place.
  */
 export function inBlackout(
   fires: Fires,
@@ -123,7 +123,7 @@ export function inBlackout(
   return { fromMs, untilMs: latestFiring(regardless, afterMs, beforeMs - 1) ?? fromMs };
 }
 
-/** The delay of a schedule's firings within its jitter window, the same for all its firings. */
+/** Returns the delay of a schedule's firings within its jitter window, the same for all its firings. */
 export const jitterOf = (scheduleId: string, jitterMs: number): number =>
   // planted: random-jitter
   jitterMs <= 0 ? 0 : hashText(`jitter/${scheduleId}`) % (jitterMs + 1);
@@ -134,7 +134,7 @@ export const jitterOf = (scheduleId: string, jitterMs: number): number =>
  */
 const BLACKOUT_DAYS_MAX = 800;
 
-/** The firings that are in no blackout. */
+/** Returns the firings that are in no blackout. */
 function withoutBlackouts(
   fires: Fires,
   blackouts: readonly Blackout[],
@@ -159,7 +159,7 @@ function withoutBlackouts(
   };
 }
 
-/** An instant until which the blackouts that contain `atMs` last at least; undefined if none contains it. */
+/** Returns an instant until which the blackouts that contain `atMs` last at least; undefined if none contains it. */
 function blackoutUntilMs(
   blackouts: readonly Blackout[],
   atMs: number,
@@ -208,7 +208,7 @@ function dailyUntilMs(
 }
 
 /**
- * A zone's offset, from the platform's time-zone data.
+ * Returns a zone's offset, from the platform's time-zone data.
  * @throws ConfigurationError if the zone does not exist.
  */
 export function zoneOffsetMs(timeZone: string, atMs: number): number {
@@ -218,7 +218,7 @@ export function zoneOffsetMs(timeZone: string, atMs: number): number {
   return Date.UTC(year, month - 1, day, hour, minute, second) - Math.floor(atMs / 1000) * 1000;
 }
 
-/** An instant as a zone's clocks show it, with its offset: `2026-03-29T03:00:00+02:00`. */
+/** Returns an instant as a zone's clocks show it, with its offset: `2026-03-29T03:00:00+02:00`. */
 export function localIso(timeZone: string, atMs: number): string {
   const offsetMs = zoneOffsetMs(timeZone, atMs);
   const wall = new Date(Math.floor(atMs / 1_000) * 1_000 + offsetMs).toISOString().slice(0, 19);
@@ -292,7 +292,7 @@ function cronFires(
   return { next: (afterMs) => nextCron(pattern, offsetAt, policies, afterMs) };
 }
 
-// The hour is the fourth field from the end, with or without seconds.
+// Whether the hour of a pattern is a wildcard. The hour is the fourth field from the end, with or without seconds.
 function isInterval(expression: string): boolean {
   return /(?:^|\s)\*\S*(?:\s+\S+){3}$/.test(expression.trim());
 }
@@ -314,9 +314,9 @@ const LARGEST_CHANGE_MS = DAY_MS;
 const CHANGES_APART_MS = 4 * DAY_MS;
 
 /**
- * The first firing after an instant. Between two clock changes the pattern's own next wall-clock time is the answer. So
- * a search takes a few steps for each clock change on its way, and none for the times in a gap or an overlap, however
- * many there are.
+ * Returns the first firing after an instant. Between two clock changes the pattern's own next wall-clock time is the
+ * answer. So a search takes a few steps for each clock change on its way, and none for the times in a gap or an
+ * overlap, however many there are.
  */
 function nextCron(
   pattern: CronPattern,
@@ -338,10 +338,10 @@ function nextCron(
 type SearchResult =
   | { readonly kind: 'fires'; readonly atMs: number }
   | { readonly kind: 'never' }
-  /** Nothing fires before `fromMs`. */
+  /** Nothing fires before `fromMs`: the search goes on from there. */
   | { readonly kind: 'later'; readonly fromMs: number };
 
-/** The first firing from an instant on, up to the next clock change. */
+/** Returns the first firing from an instant on, up to the next clock change. */
 function firstBeforeChange(
   pattern: CronPattern,
   offset: (atMs: number) => number,
@@ -377,8 +377,8 @@ function firstBeforeChange(
 }
 
 /**
- * The first instant in (fromMs, untilMs] with another offset, found by bisection; undefined if the offset is the same
- * at the end.
+ * Returns the first instant in (fromMs, untilMs] with another offset, found by bisection; undefined if the offset is
+ * the same at the end.
  */
 function changeIn(
   fromMs: number,
@@ -398,8 +398,8 @@ function changeIn(
 }
 
 /**
- * The latest firing in (afterMs, untilMs], found by bisection. So a long outage of a frequent schedule costs no more
- * than a short one.
+ * Returns the latest firing in (afterMs, untilMs], found by bisection. So a long outage of a frequent schedule costs no
+ * more than a short one.
  */
 export function latestFiring(fires: Fires, afterMs: number, untilMs: number): number | undefined {
   const first = fires.next(afterMs);

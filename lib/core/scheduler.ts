@@ -20,6 +20,7 @@ import {
   type Gate,
   Gates,
   indexPool,
+  isClosed,
   isOnDemand,
   type PoolIndex,
   type Skip,
@@ -33,6 +34,8 @@ import { Estimates, type TypeEstimates, WHOLE } from './estimate.ts';
 import { chargeMs, type KeyCost, Ledgers } from './fairness.ts';
 import type { JobMode, ReservedJob, WaitingJob } from './job.ts';
 import { NONE, RunningJobs } from './job-table.ts';
+import { JobsInLimits } from './jobs-in-limits.ts';
+import { LimitGates } from './limits.ts';
 import { type Obstacle, obstaclesTo } from './obstacles.ts';
 import { parseScope } from './scope.ts';
 import { partsOf, type ScoreParts, weightOf } from './score.ts';
@@ -55,6 +58,7 @@ export interface Decision {
   readonly ticket: number;
   readonly reserved: ReservedJob;
   readonly mode: JobMode;
+  readonly readyAtMs: number;
   readonly reasons: Reasons;
 }
 
@@ -69,9 +73,9 @@ export interface EndedAttempt {
 
 export interface SchedulerOptions {
   readonly overrides?: readonly Control[] | undefined;
-  /** Replaces the scheduler's own estimates. */
+  /** Returns the expected cost of an attempt, in place of the scheduler's own estimates. */
   readonly costMs?: ((type: string, resourceId: string | undefined) => number) | undefined;
-  /** False leaves `skipped` empty. */
+  /** False: decisions do not list what was skipped. */
   readonly explains?: boolean | undefined;
 }
 
@@ -80,7 +84,7 @@ const UNLIMITED = Number.POSITIVE_INFINITY;
 export class Scheduler {
   readonly ledgers: Ledgers;
   readonly estimates: Estimates;
-  /** By type. */
+  /** The learned costs, by type. */
   readonly #estimates: readonly TypeEstimates[];
   readonly index: PoolIndex;
   readonly fleets: Fleets;
@@ -89,12 +93,14 @@ export class Scheduler {
   readonly conflicts = new Conflicts();
   readonly #running: RunningJobs;
   readonly #gates: Gates;
+  readonly limits: LimitGates;
   readonly #keyOverrides = new Map<string, Control>();
   readonly #costMs: ((type: string, resourceId: string | undefined) => number) | undefined;
   readonly #skips: Skips;
   readonly #bestLine: BestLine;
+  readonly #inLimits: JobsInLimits;
   #nowMs = 0;
-  #losses = 0;
+  #droppedInARow = 0;
 
   constructor(configuration: PoolConfiguration, options: SchedulerOptions = {}) {
     this.#configuration = configuration;
@@ -110,33 +116,37 @@ export class Scheduler {
     );
     this.#running = new RunningJobs(this.backlog.jobs);
     this.#gates = new Gates(configuration, this.index);
+    this.limits = new LimitGates(configuration);
+    this.#inLimits = new JobsInLimits(this.limits, this.conflicts, this.backlog);
     this.#skips = new Skips(configuration);
     this.#bestLine = new BestLine({
       index: this.index,
       coefficients: configuration.score,
       gates: this.#gates,
       fleets: this.fleets,
+      limits: this.limits,
       ledgers: this.ledgers,
       backlog: this.backlog,
       conflicts: this.conflicts,
       skips: this.#skips,
       explains: options.explains ?? true,
       isKeyPaused: (fairnessKey) => this.#isKeyPaused(fairnessKey),
+      isLimitHeld: (conflict) => this.#inLimits.isHeld(conflict),
     });
     for (const override of options.overrides ?? []) this.override(override);
   }
 
-  /** The number of waiting jobs. */
+  /** Returns the number of waiting jobs. */
   get waiting(): number {
     return this.backlog.size;
   }
 
-  /** The number of running jobs. */
+  /** Returns the number of running jobs. */
   get running(): number {
     return this.#running.size;
   }
 
-  /** The number of jobs that may still start before the pool is full. */
+  /** Returns how many jobs may still start before the pool is full. */
   get room(): number {
     const { paused, cap, running } = this.#gates.pool;
     return paused ? 0 : Math.max(0, Math.min(this.fleets.room, cap - running));
@@ -163,7 +173,11 @@ export class Scheduler {
     else if ('type' in scope) this.#gates.overrideType(scope.type, override);
     else if ('fleet' in scope) {
       const fleet = this.fleets.names.indexOf(scope.fleet);
-      if (fleet !== NONE) this.fleets.setCap(fleet, override.paused ? 0 : (override.maxConcurrency ?? null));
+      if (fleet !== NONE)
+        this.fleets.setCap(fleet, isClosed(override) ? 0 : (override.maxConcurrency ?? null));
+    } else if ('limit' in scope) {
+      this.limits.override(scope.limit, scope.key, override);
+      this.#inLimits.open();
     } else if ('fairnessKey' in scope) {
       this.#keyOverrides.set(scope.fairnessKey, override);
       const key = this.ledgers.find(scope.fairnessKey);
@@ -185,7 +199,7 @@ export class Scheduler {
     this.backlog.changed(key, this.ledgers.shareOf(key) < before);
   }
 
-  /** A fairness key's number. A new key gets its overrides. */
+  /** Returns a fairness key's number. A new key gets its overrides. */
   openKey(fairnessKey: string, nowMs: number): number {
     const known = this.ledgers.find(fairnessKey);
     if (known !== undefined) return known;
@@ -209,7 +223,9 @@ export class Scheduler {
     this.ledgers.arrive(key, nowMs, keyStays);
     const resource = (this.#estimates[type] as TypeEstimates).arrive(job.resourceId, nowMs);
     const conflict = this.#conflictOf(type, job.resourceId);
-    return this.backlog.add(job, resource, key, classOf(type, job.mode), conflict);
+    const number = this.backlog.add(job, resource, key, classOf(type, job.mode), conflict);
+    this.#inLimits.arrive(number, type, job);
+    return number;
   }
 
   /**
@@ -227,14 +243,16 @@ export class Scheduler {
     const line = jobs.lineOf(number);
     const conflict = jobs.conflictOf(number);
     const resource = jobs.resourceOf(number);
+    const ofLimits = jobs.limitConflictsOf(number);
     this.backlog.remove(number);
     this.ledgers.leave(this.backlog.keyOf(line), nowMs);
     this.#endEstimate(typeOf(this.backlog.classOf(line)), resource, undefined, nowMs);
     if (conflict !== NONE) {
-      // Parked jobs may have been waiting behind this job.
+      // Blocked jobs may have been waiting behind this job.
       if (!this.conflicts.isHeld(conflict)) this.backlog.wakeAll(conflict);
       this.conflicts.leave(conflict);
     }
+    this.#inLimits.withdrawn(ofLimits);
     return true;
   }
 
@@ -260,7 +278,9 @@ export class Scheduler {
     const { id, version, attempt, estimatedCostMs } = reserved;
     const kept = { id, version, attempt, priority: 0, readyAtMs: nowMs };
     const number = this.backlog.jobs.add(kept, WHOLE, NONE, conflict);
-    this.#running.start(number, type, tier, key, fleet, conflict, this.ledgers.generation, estimatedCostMs);
+    const { generation } = this.ledgers;
+    const ticket = this.#running.start(number, type, tier, key, fleet, conflict, generation, estimatedCostMs);
+    this.#countInLimits(ticket, reserved, reserved);
   }
 
   /** Whether a job with this id runs. */
@@ -270,7 +290,19 @@ export class Scheduler {
 
   /** Whether this conflict key has no room left. */
   isConflictHeld(conflictKey: string): boolean {
-    return this.conflicts.isKeyHeld(conflictKey);
+    return this.#inLimits.isKeyHeld(conflictKey);
+  }
+
+  /** Whether a waiting job has a conflict key without room, apart from the bounds of its fairness key. */
+  isBlocked(type: number, job: Pick<WaitingJob, 'fairnessKey' | 'resourceId' | 'keys'>): boolean {
+    const rule = this.index.conflictRules[type];
+    if (
+      rule !== undefined &&
+      job.resourceId !== undefined &&
+      this.isConflictHeld(rule.prefix + job.resourceId)
+    )
+      return true;
+    return this.#inLimits.isBlocked(type, job);
   }
 
   /** Starts no further job with this conflict key, because jobs that are not counted here run with it. */
@@ -288,10 +320,12 @@ export class Scheduler {
   /** Begins a pass: ages are taken at `nowMs`, rarity from the slots that are free now. */
   beginPass(nowMs: number): void {
     this.#nowMs = nowMs;
+    this.limits.beginPass(nowMs);
+    this.#inLimits.open();
     this.#bestLine.beginPass(nowMs);
   }
 
-  /** The next job of the pass, already counted as running; undefined if no waiting job may start. */
+  /** Admits the next job of the pass, which counts as running from then on. Undefined: no waiting job may start. */
   next(): Decision | undefined {
     if (this.room <= 0) return undefined;
     for (let tier = 0; tier < this.index.tiers.length; tier += 1) {
@@ -317,7 +351,7 @@ export class Scheduler {
     return this.#bestLine.isTierOpen(tier);
   }
 
-  /** How many more jobs of a tier may start. */
+  /** Returns how many more jobs of a tier may start. */
   roomOfTier(tier: number): number {
     const gate = this.#gates.tiers[tier] as Gate;
     return gate.paused ? 0 : Math.max(0, gate.cap - gate.running);
@@ -328,30 +362,35 @@ export class Scheduler {
     return this.#bestLine.isTypeOpen(type);
   }
 
-  /** How many more jobs of a type may start. */
+  /** Returns how many more jobs of a type may start. */
   roomOfType(type: number): number {
     const gate = this.#gates.types[type] as Gate;
     return gate.paused ? 0 : Math.max(0, Math.min(gate.cap - gate.running, this.fleets.roomOfType(type)));
   }
 
-  /** The line whose head comes next in a tier, or -1. An unread line wins every tie. */
+  /**
+   * Returns the line whose head a tier admits next; -1: no job of the tier may start. A line whose head is not read
+   * wins every tie.
+   */
   best(tier: number): number {
     return this.#bestLine.of(tier);
   }
 
-  /** The free slots that could run the type when the pass began. */
+  /** Returns how many free slots could run the type when the pass began. */
   compatibleSlots(type: string): number {
     return this.#bestLine.compatibleSlots(this.index.typeNumbers.get(type) ?? NONE);
   }
 
   /**
-   * All obstacles to a job, from the pool down to the job; none for a job that only waits for others that come first.
+   * Returns all obstacles to a job, from the pool down to the job; none for a job that only waits for others that come
+   * first.
    */
-  obstaclesTo(job: Pick<WaitingJob, 'type' | 'fairnessKey' | 'resourceId'>): readonly Obstacle[] {
+  obstaclesTo(job: Pick<WaitingJob, 'type' | 'fairnessKey' | 'resourceId' | 'keys'>): readonly Obstacle[] {
     return obstaclesTo(job, {
       index: this.index,
       gates: this.#gates,
       fleets: this.fleets,
+      limits: this.limits,
       ledgers: this.ledgers,
       conflicts: this.conflicts,
       jobs: this.backlog.jobs,
@@ -368,6 +407,7 @@ export class Scheduler {
     const number = backlog.head(line);
     // Read before the line is changed: the job's columns lie elsewhere, and the processor can fetch both at once.
     const job = jobs.jobOf(number);
+    const named = jobs.namedOf(number);
     backlog.take(line);
     const key = backlog.keyOf(line);
     const class_ = backlog.classOf(line);
@@ -385,8 +425,13 @@ export class Scheduler {
     ledgers.admit(key, chargedMs, this.#nowMs);
     this.#count(type, tier, fleet, conflict);
     backlog.changed(key, false);
+    const { generation } = ledgers;
+    const ticket = this.#running.start(number, type, tier, key, fleet, conflict, generation, chargedMs);
+    const units = this.limits.unitsOf(type, named.units);
+    const startByMs = this.limits.startByMsOf(type, this.#nowMs);
+    this.#countInLimits(ticket, { keys: named.keys, units, startByMs });
     return {
-      ticket: this.#running.start(number, type, tier, key, fleet, conflict, ledgers.generation, chargedMs),
+      ticket,
       reserved: {
         id: job.id,
         version: job.version,
@@ -397,9 +442,14 @@ export class Scheduler {
         conflictKey: conflict === NONE ? undefined : this.conflicts.nameOf(conflict),
         ...(conflict !== NONE || resourceId === undefined ? {} : { resourceId }),
         fleet: this.fleets.names[fleet] as string,
+        ...(named.keys === undefined ? {} : { keys: named.keys }),
+        ...(configured.limits === undefined ? {} : { limits: configured.limits }),
+        ...(units === undefined ? {} : { units }),
+        ...(startByMs === undefined ? {} : { startByMs }),
         estimatedCostMs: chargedMs,
       },
       mode: isOnDemand(class_) ? 'onDemand' : 'queued',
+      readyAtMs: job.readyAtMs,
       reasons: {
         score: partsOf(
           isOnDemand(class_),
@@ -430,10 +480,11 @@ export class Scheduler {
     running.end(ticket);
     const { jobs } = this.backlog;
     const resource = jobs.resourceOf(number);
+    const ofLimits = jobs.limitConflictsOf(number);
     jobs.forget(number);
     const type = running.typeOf(ticket);
     const key = running.keyOf(ticket);
-    const wasFull = this.ledgers.isFull(key);
+    const wasFull = this.ledgers.isFull(key) || this.backlog.hasClosedLines;
     const shareBefore = this.ledgers.shareOf(key);
     this.ledgers.settle(
       key,
@@ -442,6 +493,7 @@ export class Scheduler {
       running.generationOf(ticket),
       ending.nowMs,
     );
+    this.#inLimits.uncount(ticket, ofLimits, ending.usedMs, ending.nowMs);
     const isCheaper = this.ledgers.shareOf(key) < shareBefore;
     if (isCheaper) this.backlog.repriced(key);
     if (wasFull) this.backlog.readmit(key);
@@ -454,20 +506,21 @@ export class Scheduler {
     return true;
   }
 
-  /** Called when the claim of a decision was won. */
-  win(): void {
-    this.#losses = 0;
+  /** Called when a decision stands: its job was reserved and sent, or claimed. */
+  kept(): void {
+    this.#droppedInARow = 0;
   }
 
   /**
-   * Called when the claim of a decision was lost: its capacity and its charge are given back. Returns true after more
-   * losses in a row than the pool allows: the candidates are stale, and the pass begins anew with the slots that are free now.
+   * Called when a decision does not stand, because its job had moved on: its capacity and its charge are given back. Returns true
+   * after more such decisions in a row than the pool allows: the candidates are stale, and the pass begins anew with the slots
+   * that are free now.
    */
-  lose(id: string): boolean {
+  dropped(id: string): boolean {
     if (!this.settle(id, { nowMs: this.#nowMs, succeeded: false })) return false;
-    this.#losses += 1;
-    if (this.#losses <= (this.#configuration.lostClaimsInARow ?? LOST_CLAIMS_IN_A_ROW)) return false;
-    this.#losses = 0;
+    this.#droppedInARow += 1;
+    if (this.#droppedInARow <= (this.#configuration.lostClaimsInARow ?? LOST_CLAIMS_IN_A_ROW)) return false;
+    this.#droppedInARow = 0;
     this.beginPass(this.#nowMs);
     return true;
   }
@@ -504,7 +557,7 @@ export class Scheduler {
   #holdConflict(conflict: number): void {
     this.conflicts.hold(conflict);
     if (this.conflicts.isHeld(conflict)) this.backlog.held(conflict);
-    // While the key has room, the next parked job of each line may start too.
+    // While the key has room, the next blocked job of each line may start too.
     else this.backlog.wake(conflict);
   }
 
@@ -516,15 +569,33 @@ export class Scheduler {
     this.conflicts.leave(conflict);
   }
 
+  #countInLimits(
+    ticket: number,
+    { keys, units, startByMs }: Pick<ReservedJob, 'keys' | 'units' | 'startByMs'>,
+    reserved?: Pick<ReservedJob, 'limits'>,
+  ): void {
+    if (this.limits.isEmpty) return;
+    const running = this.#running;
+    this.#inLimits.count(ticket, running.jobOf(ticket), {
+      limits: this.limits.numbersOf(running.typeOf(ticket), reserved),
+      fairnessKey: this.ledgers.nameOf(running.keyOf(ticket)),
+      keys,
+      units,
+      startByMs,
+      costMs: running.chargedMsOf(ticket),
+    });
+  }
+
   #isKeyPaused(fairnessKey: string): boolean {
-    return this.#keyOverrides.get(fairnessKey)?.paused === true;
+    const override = this.#keyOverrides.get(fairnessKey);
+    return override !== undefined && isClosed(override);
   }
 
   #overrideKey(key: number, override: Control): void {
     const name = this.ledgers.nameOf(key);
     const { weights, defaultWeight, maxConcurrencyPerKey } = this.#configuration.fairness;
     const cap = override.maxConcurrency ?? maxConcurrencyPerKey ?? UNLIMITED;
-    this.ledgers.setCap(key, override.paused ? 0 : cap);
+    this.ledgers.setCap(key, isClosed(override) ? 0 : cap);
     this.ledgers.setWeight(key, override.weight ?? weightOf(weights, defaultWeight, name));
     this.backlog.repriced(key);
     this.backlog.readmit(key);

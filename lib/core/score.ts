@@ -45,7 +45,7 @@ export function rarityBonus(compatibleFreeSlots: number, coefficients: ScoreCoef
   return compatibleFreeSlots > 0 ? Math.trunc(coefficients.rarity / compatibleFreeSlots) : 0;
 }
 
-/** The score with its parts. Source: affinity-scoring, "The formula". */
+/** Returns the score with its parts. Source: affinity-scoring, "The formula". */
 export function scoreParts(
   job: ScoredJob,
   nowMs: number,
@@ -57,7 +57,7 @@ export function scoreParts(
   return partsOf(job.mode === 'onDemand', job.priority, ageMs, rarity, coefficients);
 }
 
-/** The score with its parts, from the age and the points for rarity. */
+/** Returns the score with its parts, from the age and the points for rarity. */
 export function partsOf(
   onDemand: boolean,
   priority: number,
@@ -74,7 +74,7 @@ export function partsOf(
   };
 }
 
-/** The score alone, in points. */
+/** Returns the score alone, in points. */
 export function score(
   job: ScoredJob,
   nowMs: number,
@@ -86,7 +86,7 @@ export function score(
   return milliPoints(job.mode === 'onDemand', job.priority, ageMs, rarity, coefficients) / 1000;
 }
 
-/** The score in thousandths of a point: whole for whole coefficients, priorities and instants. */
+/** Returns the score in thousandths of a point: whole for whole coefficients, priorities and instants. */
 export function milliPoints(
   onDemand: boolean,
   priority: number,
@@ -98,7 +98,7 @@ export function milliPoints(
   return onDemand ? queued + coefficients.onDemand * 1000 + ageMs * coefficients.onDemandAgeSec : queued;
 }
 
-/** A job's position in its line: the smaller, the sooner. Only ranks of one type and mode can be compared. */
+/** Returns a job's position in its line: the smaller, the sooner. Only ranks of one type and mode can be compared. */
 export function rank(job: ScoredJob, coefficients: ScoreCoefficients): number {
   const slope =
     job.mode === 'onDemand' ? coefficients.ageSec + coefficients.onDemandAgeSec : coefficients.ageSec;
@@ -106,9 +106,9 @@ export function rank(job: ScoredJob, coefficients: ScoreCoefficients): number {
 }
 
 /**
- * The sort key of a line's index: a text that sorts by rank, then `readyAtMs`, then id. Numbers are written as the 16
- * hexadecimal digits of their IEEE 754 bits, with the sign turned so that text order is numeric order. It is exact for
- * fractional and negative ranks alike.
+ * Returns the sort key of a line's index: a text that sorts by rank, then `readyAtMs`, then id. Numbers are written as
+ * the 16 hexadecimal digits of their IEEE 754 bits, with the sign turned so that text order is numeric order. It is
+ * exact for fractional and negative ranks alike.
  */
 export function rankKey(job: ScoredJob & Pick<WaitingJob, 'id'>, coefficients: ScoreCoefficients): string {
   return `${sortable(rank(job, coefficients))}/${sortable(job.readyAtMs)}/${job.id}`;
@@ -128,7 +128,7 @@ const SIGN_BIT = 0x8000_0000;
 const DIGITS = Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0));
 const digit = (word: number, shift: number): number => DIGITS[(word >>> shift) & 15] as number;
 
-/** The 16 hexadecimal digits of two 32-bit words, in a fifth of the time of `toString(16)`. */
+/** Returns the 16 hexadecimal digits of two 32-bit words, in a fifth of the time of `toString(16)`. */
 function digitsOf(high: number, low: number): string {
   return String.fromCharCode(
     digit(high, 28),
@@ -169,7 +169,7 @@ export interface ScoreLine {
   readonly pointsPerSec: number;
 }
 
-/** How a job's score grows with its age. */
+/** Returns a job's score as a function of its age. */
 export function scoreLine(
   job: Pick<WaitingJob, 'priority' | 'mode'>,
   compatibleFreeSlots: number,
@@ -218,7 +218,7 @@ export function overtakenForMs(
 }
 
 /**
- * The latest start of a job after it became ready, in ms; Infinity if the configuration promises none.
+ * Returns the latest start of a job after it became ready, in ms; Infinity if the configuration promises none.
  *
  * Let H be the longest an attempt can hold a slot (the greatest timeout), m the slots that this tier and type can count
  * on, c the greatest and f the least charge of an admission, w the job's weight, W the greatest other weight, K the
@@ -269,7 +269,7 @@ export function starvationBoundMs(configuration: PoolConfiguration, load: Load):
   return overtakenForMs(load, configuration.score) + queueMs + (load.conflictsAhead ?? 0) * holdMs;
 }
 
-/** How many jobs can run at once. */
+/** Returns how many jobs can run at once. */
 function slotsOfPool({ fleets, maxConcurrency }: PoolConfiguration, { slotsByFleet }: Load): number {
   const slots = fleets.reduce((sum, { fleet, slots }) => sum + (slotsByFleet?.get(fleet) ?? slots ?? 0), 0);
   return Math.min(slots, maxConcurrency ?? Number.POSITIVE_INFINITY);

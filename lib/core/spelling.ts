@@ -1,6 +1,9 @@
 /** Suggestions for misspelt names. */
 
-/** The most letters that may differ between a misspelling and its name: a third of the letters, and at least two. */
+/**
+ * Returns the most letters that may differ between a misspelling and its name: a third of the letters, and at least
+ * two.
+ */
 const differencesAllowed = (name: string): number => Math.max(2, Math.floor(name.length / 3));
 
 /**
@@ -10,8 +13,8 @@ const differencesAllowed = (name: string): number => Math.max(2, Math.floor(name
 const COMPARED_MAX = 200;
 
 /**
- * The number of letters to insert, remove, replace or swap with their neighbour until one text is the other: the
- * optimal string alignment distance.
+ * Returns the number of letters to insert, remove, replace or swap with their neighbour until one text is the other:
+ * the optimal string alignment distance.
  */
 function differences(one: string, other: string): number {
   let before: number[] = [];
@@ -37,11 +40,11 @@ function differences(one: string, other: string): number {
   return last[other.length] as number;
 }
 
-/** A word with its article, as it is spelt: `an object`, `a number`; `undefined` has none. */
+/** Returns a word with its article, as it is spelt: `an object`, `a number`; `undefined` has none. */
 export const withArticle = (word: string): string =>
   word === 'undefined' ? word : `${/^[aeiou]/i.test(word) ? 'an' : 'a'} ${word}`;
 
-/** The name nearest to the text; undefined if none is near. Case makes no difference. */
+/** Returns the name nearest to the text; undefined if none is near. Case makes no difference. */
 export function nearest(written: string, names: Iterable<string>): string | undefined {
   if (written.length > COMPARED_MAX) return undefined;
   let found: { readonly name: string; readonly distance: number } | undefined;
@@ -54,7 +57,7 @@ export function nearest(written: string, names: Iterable<string>): string | unde
   return found?.name;
 }
 
-/** A sentence for the end of an error's message; empty if no name is near. */
+/** Returns a sentence for the end of an error's message; empty if no name is near. */
 export function didYouMean(written: unknown, names: Iterable<string>): string {
   const name = typeof written === 'string' ? nearest(written, names) : undefined;
   return name === undefined ? '' : `Did you mean ${JSON.stringify(name)}? `;

@@ -5,7 +5,7 @@
 
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** The rule that messages about a wrong `traceparent` state. */
+/** The rule for a `traceparent`, as messages about a wrong one state it. */
 export const TRACEPARENT_RULE =
   'must be a W3C traceparent: version, trace id, parent id and flags in lower case, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
@@ -13,7 +13,7 @@ export const TRACEPARENT_RULE =
 export const isTraceparent = (text: string): boolean => TRACEPARENT.test(text);
 
 /**
- * The `traceparent` of an X-Ray header such as
+ * Returns the `traceparent` of an X-Ray header such as
  * `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1`. Undefined for a header without trace or
  * parent. A trace that is not sampled, or not decided yet, counts as not sampled.
  */
@@ -31,8 +31,8 @@ export function traceparentOfXRay(header: string): string | undefined {
 }
 
 /**
- * The trace of a process, from its environment: X-Ray's variable, which Lambda sets for each invocation, or else
- * `TRACEPARENT`, as OpenTelemetry hands it to processes. Other values are ignored.
+ * Returns the trace of a process, from its environment: X-Ray's variable, which Lambda sets for each invocation, or
+ * else `TRACEPARENT`, as OpenTelemetry hands it to processes. Other values are ignored.
  */
 export function traceparentIn(environment: Readonly<Record<string, string | undefined>>): string | undefined {
   const { _X_AMZN_TRACE_ID: xRay, TRACEPARENT: given } = environment;

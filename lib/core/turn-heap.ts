@@ -15,7 +15,7 @@ import { NONE } from './job-table.ts';
 
 /** The state of a key that is in no heap of the tier. */
 export const ABSENT = -1;
-/** The state of a key whose lines are in the class heaps (see `backlog.ts`). */
+/** The state of a key of which each line stands in the heap of its class (type and mode) instead: see `backlog.ts`. */
 export const IN_CLASS_HEAPS = -2;
 /** The state of a key in the tier's heap. */
 export const IN_TIER_HEAP = 0;
@@ -40,8 +40,8 @@ const KEY = 2;
 
 /** A list of shares with their keys. */
 class Entries {
-  doubles = new Float64Array(16 * DOUBLES);
-  ints = new Int32Array(this.doubles.buffer);
+  doubles: Float64Array = new Float64Array(16 * DOUBLES);
+  ints: Int32Array = new Int32Array(this.doubles.buffer);
 
   shareAt(index: number): number {
     return this.doubles[index * DOUBLES] as number;
@@ -72,9 +72,9 @@ export class TierHeap {
   #unsortedCount = 0;
   /** The shares in the heap are at most this, and all unsorted ones are above it. */
   #bound = Number.NEGATIVE_INFINITY;
-  readonly #samples = new Float64Array(SAMPLES);
+  readonly #samples: Float64Array = new Float64Array(SAMPLES);
   /** By key: `ABSENT`, `IN_CLASS_HEAPS`, its position in the heap, or `UNSORTED` plus its index among the unsorted keys. */
-  #positions = new Int32Array(16).fill(ABSENT);
+  #positions: Int32Array = new Int32Array(16).fill(ABSENT);
 
   constructor(ledgers: Ledgers) {
     this.#ledgers = ledgers;
@@ -84,7 +84,7 @@ export class TierHeap {
     return key < this.#positions.length ? Math.min(IN_TIER_HEAP, this.#positions[key] as number) : ABSENT;
   }
 
-  /** The key with the least share; -1 if there is none. */
+  /** Returns the key with the least share; -1 if there is none. */
   first(): number {
     for (;;) {
       if (this.#end === FIRST && !this.#refill()) return NONE;
@@ -126,7 +126,7 @@ export class TierHeap {
     this.#removeFromHeap(FIRST);
   }
 
-  /** Called when a key has left the class heaps. */
+  /** Called when a key has left the class heaps and is in no heap of the tier any more. */
   endAside(key: number): void {
     this.#positions[key] = ABSENT;
   }
@@ -201,7 +201,7 @@ export class TierHeap {
     return true;
   }
 
-  // A bound that at least one unsorted key does not exceed.
+  // Returns a bound that at least one unsorted key does not exceed.
   #boundFor(count: number): number {
     const sampleCount = Math.min(count, SAMPLES);
     const samples = this.#samples.subarray(0, sampleCount);

@@ -10,12 +10,16 @@ export const FIELDS = {
     'types',
     'tiers',
     'fleets',
+    'limits',
     'maxConcurrency',
     'score',
     'fairness',
     'lending',
     'lostClaimsInARow',
     'partitions',
+    'searchableTags',
+    'largePayloads',
+    'statistics',
   ],
   tier: ['tier', 'maxConcurrency', 'guaranteed'],
   type: [
@@ -24,7 +28,11 @@ export const FIELDS = {
     'conflictGroup',
     'maxConcurrencyPerResource',
     'requires',
+    'expireAfter',
+    'maxWaiting',
+    'maxWaitingPerKey',
     'listFinished',
+    'limits',
     'defaultCostMs',
     'timeoutMs',
     'retry',
@@ -33,6 +41,9 @@ export const FIELDS = {
   retry: ['maxAttempts', 'backoff', 'delayMs', 'maxDelayMs', 'jitter', 'errors', 'maxWorkersLost'],
   errorRule: ['name', 'retry', 'delayMs', 'maxAttempts'],
   fleet: ['types', 'slots', 'batchSize'],
+  limit: ['keyedBy', 'total', 'perKey', 'rate', 'budget'],
+  rate: ['starts', 'units', 'per', 'perKey', 'perJob'],
+  budget: ['slotSeconds', 'per'],
   score: ['priority', 'ageSec', 'rarity', 'onDemand', 'onDemandAgeSec'],
   fairness: [
     'alpha',
@@ -48,6 +59,7 @@ export const FIELDS = {
     'estimateTtlMs',
     'resetEveryMs',
   ],
+  largePayloads: ['maxBytes'],
   lending: ['backlogThreshold', 'lentShare', 'batch', 'maxBorrowed', 'loanMs'],
 } as const;
 
@@ -61,7 +73,7 @@ const mapValues = (values: unknown, change: (value: unknown) => unknown): unknow
     ? Object.fromEntries(Object.entries(values).map(([name, value]) => [name, change(value)]))
     : values;
 
-/** The object with one of its fields changed, if it has the field. */
+/** Returns the object with one of its fields changed, if it has the field. */
 function withChangedField(value: unknown, field: string, change: (value: unknown) => unknown): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, field)) return value;
   return { ...value, [field]: change((value as Readonly<Record<string, unknown>>)[field]) };
@@ -71,13 +83,18 @@ const mapItems = (values: unknown, change: (value: unknown) => unknown): unknown
   Array.isArray(values) ? values.map(change) : values;
 
 /**
- * A declaration without the fields that this version does not know. It is for declarations of another version; fields
- * that a person writes are refused instead.
+ * Returns a declaration without the fields that this version does not know. It is for declarations of another version;
+ * fields that a person writes are refused instead.
  */
 export function withoutUnknownFields(input: unknown): unknown {
   const retryOf = (retry: unknown): unknown =>
     withChangedField(pickFields(retry, FIELDS.retry), 'errors', (rules) =>
       mapItems(rules, (rule) => pickFields(rule, FIELDS.errorRule)),
+    );
+  const limitOf = (limit: unknown): unknown =>
+    (['rate', 'budget'] as const).reduce<unknown>(
+      (value, field) => withChangedField(value, field, (each) => pickFields(each, FIELDS[field])),
+      pickFields(limit, FIELDS.limit),
     );
   const parts: readonly (readonly [string, (value: unknown) => unknown])[] = [
     ['tiers', (tiers) => mapItems(tiers, (tier) => pickFields(tier, FIELDS.tier))],
@@ -87,9 +104,11 @@ export function withoutUnknownFields(input: unknown): unknown {
         mapValues(types, (type) => withChangedField(pickFields(type, FIELDS.type), 'retry', retryOf)),
     ],
     ['fleets', (fleets) => mapValues(fleets, (fleet) => pickFields(fleet, FIELDS.fleet))],
+    ['limits', (limits) => mapValues(limits, limitOf)],
     ['score', (score) => pickFields(score, FIELDS.score)],
     ['fairness', (fairness) => pickFields(fairness, FIELDS.fairness)],
     ['lending', (lending) => pickFields(lending, FIELDS.lending)],
+    ['largePayloads', (large) => pickFields(large, FIELDS.largePayloads)],
   ];
   return parts.reduce(
     (pool, [field, change]) => withChangedField(pool, field, change),

@@ -9,7 +9,7 @@
  * - Quartz: second, minute, hour, day of month, month, day of week, and an optional year.
  */
 
-/** Why a pattern belongs to another scheduler, and what to write instead. */
+/** The reason why a pattern belongs to another scheduler, and what to write instead. */
 export interface Foreign {
   readonly problem: string;
   readonly wayOut: string;
@@ -115,7 +115,10 @@ function explicitRange(field: string, at: number): string {
 const weekdaysOf = (field: string): string =>
   isQuestionMark(field) || field === '*' ? '*' : field.split(',').map(expandWeekdays).join(',');
 
-/** The weekday from 0 for Sunday; -1 if the text is none. Numbers count from Sunday = 1, as the other schedulers do. */
+/**
+ * Returns the weekday, counted from 0 for Sunday; -1 if the text is none. Numbers in patterns count from Sunday = 1, as
+ * with the other schedulers.
+ */
 const weekdayOf = (text: string): number =>
   /^\d$/.test(text) ? (Number(text) + 6) % 7 : DAYS.indexOf(text.toUpperCase() as (typeof DAYS)[number]);
 const weekdayName = (text: string): string => DAYS[weekdayOf(text)] ?? text;

@@ -40,13 +40,15 @@ export function ownQueuesIn(value: unknown): OwnQueues {
   return Object.fromEntries(named);
 }
 
-/** Everything that a declaration says. */
+/** A declaration with everything in it. */
 export interface DeclaredPool {
   readonly configuration: PoolConfiguration;
   /** URL of each fleet's queue, by fleet. */
   readonly queueUrls: Readonly<Record<string, string>>;
   /** Queues whose messages must not be lost; see `OwnQueues`. */
   readonly ownQueues: OwnQueues;
+  /** The name of the bucket for values over 64 KB; absent without `largePayloads`. */
+  readonly bucket?: string | undefined;
   /** Types that were declared before and are not any more, the latest last. Jobs of these types may still wait. */
   readonly formerTypes: readonly string[];
   /** The largest number of partitions ever declared. Jobs may still wait in partitions that no longer exist. */
@@ -127,6 +129,7 @@ export function unpackDeclaration(text: string): DeclaredPool {
     ownQueues,
     readableBy = READABLE_FORMAT,
     payloadSchemas,
+    bucket,
   } = rest;
   if (!(typeof readableBy === 'number' && readableBy <= READABLE_FORMAT)) {
     throw new ConfigurationError(
@@ -151,6 +154,7 @@ export function unpackDeclaration(text: string): DeclaredPool {
     partitionNumbers: partitionNumbers.map(Number),
     sharedSince,
     deployment: String(deployment),
+    ...(bucket === undefined ? {} : { bucket: String(bucket) }),
     ...(isRecord(payloadSchemas) ? { payloadSchemas } : {}),
   };
 }
@@ -160,7 +164,7 @@ export interface FormerDeclaration
   extends Pick<DeclaredPool, 'formerTypes' | 'partitionsEver' | 'partitionNumbers' | 'sharedSince'> {
   readonly types: readonly string[];
   readonly deployment: string;
-  /** Undefined if this version of fairlead cannot read it. */
+  /** The configuration; undefined if this version of fairlead cannot read it. */
   readonly configuration: PoolConfiguration | undefined;
 }
 
@@ -200,8 +204,9 @@ function configurationIn(parsed: Readonly<Record<string, unknown>>): PoolConfigu
   const fleets = readEntries(parsed, 'fleets', 'fleet');
   const known = withoutUnknownFields({
     ...parsed,
-    types: Object.fromEntries(types),
+    types: Object.fromEntries(types.map(([type, fields]) => [type, asWritten(fields)])),
     fleets: Object.fromEntries(fleets),
+    ...(parsed.limits === undefined ? {} : { limits: limitsIn(parsed) }),
   });
   const resolved = resolveConfiguration(known as PoolInput);
   // An object lists names that look like numbers first, so the declared order is restored here.
@@ -210,6 +215,32 @@ function configurationIn(parsed: Readonly<Record<string, unknown>>): PoolConfigu
     types: inOrder(resolved.types, types, (type) => type.type),
     fleets: inOrder(resolved.fleets, fleets, (fleet) => fleet.fleet),
   };
+}
+
+/** Returns a resolved type as a person writes it: with `expireAfter` in place of `expireAfterMs`. */
+const asWritten = ({ expireAfterMs, ...fields }: Readonly<Record<string, unknown>>) =>
+  expireAfterMs === undefined ? fields : { ...fields, expireAfter: expireAfterMs };
+
+/** Returns the resolved limits as a person writes them: with `per` and `slotSeconds` in place of `perMs` and `slotMs`. */
+function limitsIn(parsed: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const withPer = (window: unknown): Readonly<Record<string, unknown>> => {
+    const { perMs, ...fields } = isRecord(window) ? window : {};
+    return { ...fields, per: perMs };
+  };
+  return Object.fromEntries(
+    readEntries(parsed, 'limits', 'limit').map(([name, fields]) => {
+      const { rate, budget, ...caps } = fields;
+      const { slotMs, ...rest } = budget === undefined ? {} : withPer(budget);
+      return [
+        name,
+        {
+          ...caps,
+          ...(rate === undefined ? {} : { rate: withPer(rate) }),
+          ...(budget === undefined ? {} : { budget: { ...rest, slotSeconds: Number(slotMs) / 1_000 } }),
+        },
+      ];
+    }),
+  );
 }
 
 function compress(value: unknown): string {
@@ -237,12 +268,12 @@ function inflate(encoded: string): Readonly<Record<string, unknown>> {
   throw unreadable(encoded, 'does not hold an object');
 }
 
-/** The list's entries by name, with the name removed, as `resolveConfiguration` takes them. */
+/** Returns the list's entries by name, with the name removed, as `resolveConfiguration` takes them. */
 function readEntries(
   parsed: Readonly<Record<string, unknown>>,
-  list: 'types' | 'fleets',
-  nameField: 'type' | 'fleet',
-): readonly (readonly [string, unknown])[] {
+  list: 'types' | 'fleets' | 'limits',
+  nameField: 'type' | 'fleet' | 'limit',
+): readonly (readonly [string, Readonly<Record<string, unknown>>])[] {
   const entries = parsed[list];
   if (!Array.isArray(entries)) throw unreadable(list, 'is not a list');
   return entries.map((entry: unknown, index) => {

@@ -57,7 +57,7 @@ export class Declarations {
   }
 
   /**
-   * The newest declaration that this process has read. Makes no request.
+   * Returns the newest declaration that this process has read. Makes no request.
    * @throws MisconfiguredError if none was read yet
    */
   get known(): VersionedDeclaration {
@@ -66,7 +66,8 @@ export class Declarations {
   }
 
   /**
-   * The declaration, checked for a newer version at most `maxAgeMs` ago. If the check fails, returns the known one.
+   * Returns the declaration, checked for a newer version at most `maxAgeMs` ago. If the check fails, returns the known
+   * one.
    * @throws MisconfiguredError, ConfigurationError, and the store's errors while nothing is known
    */
   async current(maxAgeMs = DECLARATION_AGE_MS): Promise<VersionedDeclaration> {
@@ -87,7 +88,16 @@ export class Declarations {
     }
   }
 
-  /** The declaration at this version or a newer one. The process has seen this version somewhere, so it exists. */
+  /**
+   * The name of the declared bucket; undefined if there is none.
+   * @param again - checks for a newer declaration first, because it may name one
+   */
+  readonly bucket = async (again: boolean): Promise<string | undefined> =>
+    (await this.current(again ? DECLARATION_AGAIN_MS : undefined)).bucket;
+
+  /**
+   * Returns the declaration at this version or a newer one. The version must exist: the caller has met it in an item or a message.
+   */
   async atLeast(version: number): Promise<VersionedDeclaration> {
     const known = this.#known;
     return known !== undefined && known.version >= version
@@ -95,7 +105,10 @@ export class Declarations {
       : this.#readNewest(this.#clock.monotonicMs());
   }
 
-  /** The configuration of a type under a version; undefined if that version lacks the type or is not in the table. */
+  /**
+   * Returns the configuration of a type under a version; undefined if that version lacks the type or is not in the
+   * table.
+   */
   async typeUnder(version: number, type: string): Promise<JobTypeConfiguration | undefined> {
     const known = this.#versions.get(version);
     if (known !== undefined) return typeIn(known.configuration, type);
@@ -139,7 +152,9 @@ export interface DeclarationState {
   readonly partitionNumbers: readonly number[];
   /** See `DeclaredPool`. */
   readonly sharedSince: number;
-  /** The configuration of a type under a version. A running job keeps the settings that it was claimed under. */
+  /**
+   * Returns the configuration of a type under a version. A running job keeps the settings that it was claimed under.
+   */
   readonly typeUnder: (version: number, type: string) => Promise<JobTypeConfiguration | undefined>;
   /** Returns the context's parts under this version or a newer one. */
   readonly newer: (version: number) => Promise<DeployedParts>;

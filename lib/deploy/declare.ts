@@ -26,14 +26,16 @@ export interface DeclareContext {
 }
 
 export interface Deployment {
-  /** Text of `encodeConfiguration`. */
+  /** The pool, as `encodeConfiguration` encodes it. */
   readonly pool: string;
   /** URL of each fleet's queue, by fleet. */
   readonly queueUrls: Readonly<Record<string, string>>;
   readonly ownQueues?: OwnQueues | undefined;
-  /** Text of `packDeclaredSchedules`; undefined if there are none. */
+  /** The name of the bucket for values over 64 KB; undefined without `largePayloads`. */
+  readonly bucket?: string | undefined;
+  /** The schedules, as `packDeclaredSchedules` encodes them; undefined if there are none. */
   readonly schedules?: string | undefined;
-  /** Text of `encodePayloadSchemas`; undefined if there are none. */
+  /** The payloads' schemas, as `encodePayloadSchemas` encodes them; undefined if there are none. */
   readonly payloadSchemas?: string | undefined;
   /** Id of this deployment. Repeating it declares once, and does not undo later declarations. */
   readonly deployment: string;
@@ -68,8 +70,11 @@ export async function declareWhenPermitted(
   }
 }
 
-/** @throws the last attempt's error; an error that is not about permissions is thrown at once */
-export async function retryUntilPermitted<Answer>(
+/**
+ * Repeats an attempt while a permission is missing.
+ * @throws the last attempt's error; an error that is not about permissions is thrown at once
+ */
+async function retryUntilPermitted<Answer>(
   work: () => Promise<Answer>,
   { log, sleep }: { readonly log: Pick<Log, 'warn'>; readonly sleep: Clock['sleep'] },
 ): Promise<Answer> {
@@ -85,16 +90,16 @@ export async function retryUntilPermitted<Answer>(
   return work();
 }
 
-/** Attempts to write the next version while other deployments write theirs. */
+/** How many times a deployment tries to write the next version while other deployments write theirs. */
 const TRIES_MAX = 5;
 /**
  * How many versions are searched for an earlier write of the same deployment. A repetition after more versions counts
  * as new.
  */
 const VERSIONS_SEARCHED = 10;
-/** How many types that are not declared any more a declaration lists. */
+/** The most former types that a declaration lists: types that are not declared any more. */
 const FORMER_TYPES_MAX = 1_000;
-/** Partitions that are notified concurrently. */
+/** How many partitions are notified at the same time. */
 const NOTIFIED_AT_ONCE = 32;
 
 /**
@@ -104,13 +109,14 @@ const NOTIFIED_AT_ONCE = 32;
  */
 export async function declare(
   context: DeclareContext,
-  { pool, queueUrls, ownQueues = {}, schedules = '{}', payloadSchemas, deployment }: Deployment,
+  { pool, queueUrls, ownQueues = {}, bucket, schedules = '{}', payloadSchemas, deployment }: Deployment,
 ): Promise<number> {
   const { store, nowMs } = context;
   const configuration = decodeConfiguration(pool);
   const described =
     payloadSchemas === undefined ? {} : { payloadSchemas: decodePayloadSchemas(payloadSchemas) };
   requireQueues(configuration, queueUrls);
+  requireBucket(configuration, bucket);
   const recurring = unpackDeclaredSchedules(schedules, configuration);
   await requireNamesFree(store, recurring.keys());
   for (let tries = 1; tries <= TRIES_MAX; tries += 1) {
@@ -135,6 +141,7 @@ export async function declare(
       formerTypes: formerTypesOf(configuration, before),
       ...partitionHistory(configuration, before, (newest?.version ?? 0) + 1),
       deployment,
+      ...(bucket === undefined ? {} : { bucket }),
       ...described,
     };
     const outcome = await store.putDeclaration({
@@ -164,6 +171,16 @@ function requireQueues(configuration: PoolConfiguration, queueUrls: Readonly<Rec
       'Declare through the Scheduler construct, which names the queue of each fleet.',
     );
   }
+}
+
+function requireBucket({ largePayloads }: PoolConfiguration, bucket: string | undefined): void {
+  if (largePayloads === undefined || (bucket !== undefined && bucket !== '')) return;
+  throw new ConfigurationError(
+    'bucket',
+    bucket,
+    'must be the name of the bucket for largePayloads',
+    'Declare through the Scheduler construct, which has one.',
+  );
 }
 
 /** Finds the version that this same deployment declared before. CloudFormation may repeat its request, even late. */
@@ -201,8 +218,8 @@ function partitionHistory(
 }
 
 /**
- * The settings that partitions share, as a comparable text. With several partitions these are the divided caps and the
- * conflict groups.
+ * Returns the settings that partitions share, as a comparable text. With several partitions these are the divided caps
+ * and the conflict groups.
  */
 function sharedSettings(configuration: PoolConfiguration): string {
   const { partitions, types } = configuration;
@@ -219,7 +236,7 @@ function formerTypesOf(
   if (before === undefined) return [];
   const declared = new Set(configuration.types.map(({ type }) => type));
   const former = [...before.formerTypes, ...before.types];
-  // Keeps each type's latest mention, so that the latest types are last, even if a type comes and goes.
+  // The latest mention of each type is kept, so that the latest types are last, even if a type comes and goes.
   const latest = [...new Set(former.toReversed())].reverse();
   // planted: former-types
   return latest.filter((type) => !declared.has(type)).slice(-FORMER_TYPES_MAX);

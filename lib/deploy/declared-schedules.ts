@@ -24,7 +24,10 @@ export type DeclaredSchedules = Readonly<Record<string, ScheduleRequest>>;
 /** The most characters that a deployment may pass as schedules. */
 const TEXT_CHARS_MAX = 100_000;
 
-/** @throws ConfigurationError if there are more than one deployment may declare */
+/**
+ * Encodes the schedules for the deployment.
+ * @throws ConfigurationError if there are more than one deployment may declare
+ */
 export function packDeclaredSchedules(schedules: DeclaredSchedules): string {
   const text = JSON.stringify(schedules);
   const count = Object.keys(schedules).length;
@@ -37,7 +40,10 @@ export function packDeclaredSchedules(schedules: DeclaredSchedules): string {
   );
 }
 
-/** @throws ConfigurationError - names the schedule and the field */
+/**
+ * Checks the schedules against the types of the pool.
+ * @throws ConfigurationError - names the schedule and the field
+ */
 export function checkDeclaredSchedules(
   schedules: unknown,
   configuration: PoolConfiguration,
@@ -54,8 +60,8 @@ export function checkDeclaredSchedules(
       const idProblem = scheduleIdProblem(id);
       if (idProblem !== undefined)
         throw new ConfigurationError('schedules', id, idProblem, 'Choose another id.');
-      // From time 0: a schedule whose end has passed may stay declared, and never fires again.
-      const parsed = parseSchedule(request, 0, configuration.types);
+      // The check begins at time 0, because a schedule whose end has passed may stay declared, and never fires again.
+      const parsed = parseSchedule(request, 0, configuration);
       if ('spec' in parsed) return [id, parsed.spec] as const;
       const { field, problem, value, wayOut } = parsed.refusal;
       const path = `schedules.${id}${field === '' ? '' : `.${field}`}`;
@@ -64,7 +70,10 @@ export function checkDeclaredSchedules(
   );
 }
 
-/** @throws ConfigurationError if the text is not JSON, or a schedule in it is invalid */
+/**
+ * Decodes and checks the schedules of a deployment.
+ * @throws ConfigurationError if the text is not JSON, or a schedule in it is invalid
+ */
 export function unpackDeclaredSchedules(
   text: string,
   configuration: PoolConfiguration,
@@ -126,7 +135,8 @@ export async function declareSchedules(
     queue,
     configuration,
     nowMs,
-    clock: { nowMs },
+    // Of requests with a dedupe key: no crowd of deployments meets at one.
+    clock: { nowMs, sleep: () => Promise.resolve() },
     announced: new Map(),
     partitionOf: (fairnessKey: string) => partitionOf(fairnessKey, configuration.partitions),
   };

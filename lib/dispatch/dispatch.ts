@@ -1,7 +1,7 @@
 /**
- * The entry to dispatching: turns a trigger into passes over the partitions that it concerns. For a stream batch or stored jobs
- * the dispatcher makes passes by itself (`Run`), or leaves a letter if another dispatcher leads. For a wake or a tick it takes
- * the lead (`lead/lead.ts`).
+ * The entry to dispatching: turns a trigger into passes over the partitions that it concerns. For a stream batch, for jobs that
+ * were just stored, and for a wake that names only jobs which a client is storing, the dispatcher makes passes by itself (`Run`),
+ * or leaves a letter if another dispatcher leads. For any other wake, or a tick, it takes the lead (`lead/lead.ts`).
  *
  * A pass whose commit is refused is made again. After three refusals in a row several dispatchers are competing, so this one
  * leaves a letter, then sends a wake, and asks for a function that leads.
@@ -10,13 +10,13 @@ import { ThrottledError } from '../core/errors.ts';
 import type { MovingJob } from '../core/job.ts';
 import type { DeclarationState } from '../declaration/declaration.ts';
 import type { JobImage } from '../store/contract/job-fields.ts';
-import type { Letter } from '../store/contract/records.ts';
+import { isLedAt, type Letter } from '../store/contract/records.ts';
 import { type LeadOptions, type LeadTotals, lead, leaveLetter, noteSeen } from './lead/lead.ts';
 import { rateAfter } from './lead/pace.ts';
 import type { DispatchContext } from './partition/context.ts';
 import { wakeFor, wakeForDueWork, wakeWhenDue } from './partition/timers.ts';
+import { expireDue } from './pass/expire.ts';
 import { fireAfterEnds } from './pass/firing.ts';
-import { isLedBy } from './pass/load.ts';
 import { pass } from './pass/pass.ts';
 import type { LostPass, PassReport } from './pass/scope.ts';
 import {
@@ -30,7 +30,10 @@ import {
 
 /** The cause of a run of passes. */
 export interface Trigger {
-  /** Images from the stream or of jobs just stored: candidates that the index may not show yet, and outcomes to settle. */
+  /**
+   * Images from the stream, or of jobs that were just stored. They show jobs that the index may not show yet, and
+   * outcomes to settle.
+   */
   readonly jobs: readonly JobImage[];
   /**
    * The sender of the hint. `wake` and `tick` take the lead of the partition; the others make passes of their own.
@@ -39,10 +42,10 @@ export interface Trigger {
    * - `wake`: a message of the wake queue, or an invocation.
    * - `tick`: the rule of each minute.
    * - `ingest`: the ingest function, which has just stored these jobs.
-   * - `stored`: a wake that names jobs which a client is storing.
+   * - `stored`: a wake that only names jobs which a client is storing. The dispatcher makes a pass of its own for it.
    */
   readonly reason: 'stream' | 'wake' | 'tick' | 'ingest' | 'stored';
-  /** Partitions that a wake names. @default - those of the jobs, or all partitions */
+  /** The partitions that a wake names. @default - the partitions of the jobs; without jobs, all partitions */
   readonly partitions?: readonly number[] | undefined;
   /**
    * Epoch ms at which the work that a wake announces is due, by the sender's clock. By this dispatcher's clock it may still be in
@@ -59,11 +62,11 @@ export interface Trigger {
 export type WakeTrigger = Trigger & { readonly jobs: readonly MovingJob[] };
 
 /**
- * Result of one run of passes. `left`: another dispatcher leads and was left a letter. `lost`: three commits in a row were
- * refused. `outOfBudget`: a bound was reached with work left.
+ * Result of one run of passes. `letterLeft`: another dispatcher leads, and reads the letter that this one has left it.
+ * `lost`: three commits in a row were refused. `outOfBudget`: a bound was reached with work left.
  */
 export interface DispatchReport {
-  readonly kind: 'left' | 'done' | 'lost' | 'outOfBudget';
+  readonly kind: 'letterLeft' | 'done' | 'lost' | 'outOfBudget';
   readonly passes: number;
   readonly admitted: number;
   readonly settled: number;
@@ -77,24 +80,24 @@ export async function dispatch(
   trigger: Trigger,
 ): Promise<DispatchReport> {
   let context = given;
-  let left = trigger;
+  let remaining = trigger;
   for (let renewals = 0; ; renewals += 1) {
-    const report = isWoken(left)
-      ? await leadOnce(context, partition, left)
-      : await new Run(context, partition, left).run();
+    const report = takesLead(remaining)
+      ? await leadOnce(context, partition, remaining)
+      : await new Run(context, partition, remaining).run();
     if (report.kind !== 'outdated') return report;
     if (renewals === TRIES_MAX || context.deployed === undefined) {
       throw new ThrottledError(
         `partition ${partition} had another newer declaration at each of ${TRIES_MAX} tries; try again`,
       );
     }
-    left = { ...trigger, jobs: report.hints, jobIds: report.jobIds };
+    remaining = { ...trigger, jobs: report.hints, jobIds: report.jobIds };
     context = await withDeclaration(context, context.deployed, report.version);
     context.log.info('a newer declaration was read', { partition, version: context.deployed?.version });
   }
 }
 
-/** The same context with the declaration of this version or a newer one. */
+/** Returns a copy of the context with the declaration of this version or a newer one. */
 export const withDeclaration = async (
   context: DispatchContext,
   deployed: DeclarationState,
@@ -114,7 +117,7 @@ interface OutdatedRun {
   readonly jobIds: readonly string[];
 }
 
-const isWoken = ({ reason }: Trigger): boolean => reason === 'wake' || reason === 'tick';
+const takesLead = ({ reason }: Trigger): boolean => reason === 'wake' || reason === 'tick';
 
 const reportOf = (
   kind: DispatchReport['kind'],
@@ -150,7 +153,8 @@ async function leadOnce(
     passesMax: budget.passesMax,
   });
   if (report.outdated !== undefined) return { kind: 'outdated', ...report.outdated };
-  const kind = report.end === 'left' ? 'left' : report.end === 'outOfTime' ? 'outOfBudget' : 'done';
+  const kind =
+    report.end === 'ledByAnother' ? 'letterLeft' : report.end === 'outOfTime' ? 'outOfBudget' : 'done';
   await noteThroughput(context, partition, report.admitted + report.settled);
   return reportOf(kind, report);
 }
@@ -164,7 +168,7 @@ class Run {
   readonly #totals: LeadTotals = { passes: 0, admitted: 0, settled: 0, lostClaims: 0 };
   #hints: readonly JobImage[];
   #jobIds: readonly string[];
-  /** Refused commits in a row. */
+  /** How many commits in a row were refused. */
   #lost = 0;
 
   constructor(context: DispatchContext, partition: number, trigger: Trigger) {
@@ -178,15 +182,16 @@ class Run {
   }
 
   async run(): Promise<DispatchReport | OutdatedRun> {
-    // If the partition was led when this process last looked, the letter is left before anything is read.
+    // If another dispatcher led the partition when this process last looked, it leaves a letter before it reads
+    // anything.
     const wasLed = this.#context.seen.get(this.#partition)?.isLed === true;
-    if (wasLed && (await this.#leaveLetter())) return reportOf('left', this.#totals);
+    if (wasLed && (await this.#leaveLetter())) return reportOf('letterLeft', this.#totals);
     for (;;) {
       const outcome = await this.#pass();
       if (outcome.kind === 'outdated')
         return { kind: 'outdated', version: outcome.version, hints: this.#hints, jobIds: this.#jobIds };
       if (outcome.kind === 'led') {
-        if (await this.#leaveLetter()) return reportOf('left', this.#totals);
+        if (await this.#leaveLetter()) return reportOf('letterLeft', this.#totals);
         continue;
       }
       if (outcome.kind === 'lost') {
@@ -303,8 +308,7 @@ async function askToLead(context: DispatchContext, partition: number): Promise<v
 }
 
 /**
- * Leads a partition while it is busy, for one function run at most. Undefined: another dispatcher leads.
- *
+ * Leads a partition while it is busy, for one function run at most. Returns undefined if another dispatcher leads.
  * @throws the store's errors
  */
 export async function leadWhileBusy(
@@ -316,7 +320,7 @@ export async function leadWhileBusy(
   // Resident dispatchers take every partition that is free.
   if ((await store.listDispatchers(clock.nowMs())).length > 0) return undefined;
   const startedMonotonicMs = clock.monotonicMs();
-  while (isLedBy(await store.readLeader(partition), undefined, clock.nowMs())) {
+  while (isLedAt(await store.readLeader(partition), clock.nowMs())) {
     if (clock.monotonicMs() >= startedMonotonicMs + 3 * SUCCESSOR_MS) return undefined;
     await clock.sleep(LIVELY_POLL_MS);
   }
@@ -345,7 +349,7 @@ export async function leadWhileBusy(
     tookMs: Math.round(clock.monotonicMs() - startedMonotonicMs),
     ...report,
   });
-  return report.end === 'left' ? undefined : reportOf('done', report);
+  return report.end === 'ledByAnother' ? undefined : reportOf('done', report);
 }
 
 /**
@@ -376,26 +380,45 @@ function whileBusy(
   };
 }
 
-/** Includes partitions of earlier declarations: jobs that wait there must be moved. */
+/**
+ * Returns the numbers of all partitions, also of those that only earlier declarations have: jobs that wait there must
+ * be moved.
+ */
 const everyPartition = ({ configuration, deployed }: DispatchContext): readonly number[] =>
   Array.from({ length: Math.max(configuration.partitions, deployed?.partitionsEver ?? 1) }, (_, at) => at);
 
 function noteRun(
   { metrics }: DispatchContext,
-  { reason }: Trigger,
+  trigger: Trigger,
   report: DispatchReport,
   tookMs: number,
 ): void {
   if (report.kind === 'lost') metrics?.add('lostRaces', 1);
-  // A lead counts its own passes.
-  if (isWoken({ reason, jobs: [] })) return;
+  // A lead reports the metrics of its own passes.
+  if (takesLead(trigger)) return;
   metrics?.add('claimed', report.admitted);
   metrics?.add('lostRaces', report.lostClaims);
   if (report.passes > 0) metrics?.add('passDuration', tookMs);
 }
 
-/** Runs passes over every partition that the trigger concerns, or over all if it names neither a job nor a partition. */
+/**
+ * Runs passes over every partition that the trigger concerns, or over all if it names neither a job nor a partition. A tick
+ * also ends the jobs that have not started in time.
+ */
 export async function dispatchAll(
+  context: DispatchContext,
+  trigger: WakeTrigger,
+): Promise<readonly DispatchReport[]> {
+  const [passed, ended] = await Promise.allSettled([
+    passOverAll(context, trigger),
+    trigger.reason === 'tick' ? expireDue(context) : undefined,
+  ]);
+  if (passed.status === 'rejected') throw passed.reason;
+  if (ended.status === 'rejected') throw ended.reason;
+  return passed.value;
+}
+
+async function passOverAll(
   context: DispatchContext,
   trigger: WakeTrigger,
 ): Promise<readonly DispatchReport[]> {
@@ -413,14 +436,15 @@ export async function dispatchAll(
           : trigger.dueAtMs === undefined
             ? wakeFor(context, partition, jobs)
             : wakeWhenDue(context, partition, trigger.dueAtMs);
-      // The later wakes are arranged beside the passes, so a slow or failed one delays no work that is due now.
-      const [passed, looked] = await Promise.allSettled([
+      // Wakes for later work are sent while the passes run, so a slow or failed wake delays no work that is due now. A failure of
+      // `fireAfterEnds` is not thrown: the next check of the schedule fires it.
+      const [passed, woken] = await Promise.allSettled([
         dispatch(context, partition, { ...trigger, jobs }),
         laterWakes,
         fireAfterEnds(context, jobs),
       ]);
       if (passed.status === 'rejected') throw passed.reason;
-      if (looked.status === 'rejected') throw looked.reason;
+      if (woken.status === 'rejected') throw woken.reason;
       const report = passed.value;
       const tookMs = Math.round(context.clock.monotonicMs() - startedMs);
       noteRun(context, trigger, report, tookMs);

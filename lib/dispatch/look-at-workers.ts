@@ -1,9 +1,10 @@
 /**
- * Checks the workers of a partition between its passes: one read and one small write, and no commit. While all leases are valid
- * it only sends the next check. If a worker's lease has ended, it makes a pass.
+ * Checks the workers of a partition between its passes: one read and one small write, and no commit. While all leases
+ * are valid it only sends the next check. If a worker's lease has ended, it makes a pass.
  *
- * Duplicate checks become one: each is noted with its time before it is sent, and a check ends if another time is noted by now.
- * The next pass makes up for a lost check, which the minute's tick causes at the latest.
+ * If checks were sent twice, all but one end: each notes its time in the partition, and a check ends if it finds
+ * another time there. A lost check costs time: the next pass, which the minute's tick causes at the latest, sends a new
+ * one.
  */
 
 import { WAKE_STEP_MS } from '../queue/contract.ts';
@@ -48,22 +49,22 @@ export async function lookAtWorkers(
     // planted: looks-of-others-too
     if (state.lookout?.nextAtMs !== atMs || !runsOnWorkers(state, places)) return 'over';
     const waitMs = (nextLeaseEndMs(state, nowMs) ?? Infinity) - nowMs + 1;
-    // Messages are delayed by whole seconds: what is sooner is waited for.
+    // Messages are delayed by whole seconds. If a lease ends sooner than that, the check waits for it.
     if (waitMs <= WAKE_STEP_MS && !hasWaited) {
       hasWaited = true;
       await clock.sleep(waitMs);
       continue;
     }
-    const known = joinObservations(state.attendance, state.lookout);
-    const attendance = extendObservation(known, nowMs, clock.nowMs());
+    const known = joinObservations(state.observation, state.lookout);
+    const observation = extendObservation(known, nowMs, clock.nowMs());
     const applied = await sendNextCheck(context, partition, state.lookout, {
-      sinceMs: attendance.sinceMs,
-      atMs: attendance.atMs,
-      nextAtMs: nextWorkerCheckAtMs(state, attendance, nowMs, clock.nowMs()),
+      sinceMs: observation.sinceMs,
+      atMs: observation.atMs,
+      nextAtMs: nextWorkerCheckAtMs(state, observation, nowMs, clock.nowMs()),
       judgedUntilMs: state.lookout?.judgedUntilMs ?? 0,
     });
     if (applied === 'superseded') continue;
-    if (suspicionOf(state, nowMs) === undefined || !mayDeclareLost(attendance, nowMs)) return 'goesOn';
+    if (suspicionOf(state, nowMs) === undefined || !mayDeclareLost(observation, nowMs)) return 'goesOn';
     await dispatch(context, partition, { jobs: [], reason: 'wake' });
     return 'passed';
   }

@@ -11,9 +11,12 @@ import { type OutcomeOutbox, type UnpublishedOutcomes, WAKE_DELAY_MAX_MS } from 
 import type { Clock, Log } from '../runtime/contract.ts';
 import { publicFieldsOf } from '../store/contract/job-fields.ts';
 import type { PassStore } from '../store/contract/verbs.ts';
-import { OUTCOMES_AGAIN_MS, OUTCOMES_FOR_MS } from './tuning.ts';
+import { CATCH_UP_FOR_MS, OUTCOMES_AGAIN_MS } from './tuning.ts';
 
-/** Jobs with an outcome to publish. A redrive changes a job whose outcome was published long ago, so such jobs are left out. */
+/**
+ * Returns the jobs whose outcome is to be published. A redrive changes a job whose outcome was published long ago, so
+ * redriven jobs are left out.
+ */
 const endedOf = (jobs: readonly MovingJob[]): readonly MovingJob[] =>
   jobs.filter((job) => isTerminal(job.state) && job.redrivenAs === undefined);
 
@@ -25,7 +28,7 @@ function eventOf(job: MovingJob): OutcomeEvent {
   };
 }
 
-/** One event for each schedule that has paused itself. */
+/** Returns one event for each schedule that has paused itself. */
 const stoppedEvents = (states: readonly ScheduleState[]): readonly OutcomeEvent[] =>
   states.flatMap(({ id, revision, stopped, failures, changedAtMs }) =>
     stopped === 'failures' || stopped === 'type'
@@ -40,14 +43,17 @@ export interface PublishContext {
   readonly metrics?: Metrics | undefined;
 }
 
-/** How long the outbox waits for the bus: soon at first, then every quarter of an hour, for as long as it takes. */
+/**
+ * Returns for how many milliseconds the outbox keeps an event that the bus has refused `tries` times: 15 seconds at
+ * first, then longer, and at most a quarter of an hour.
+ */
 const keptMs = (tries: number): number =>
   Math.min(WAKE_DELAY_MAX_MS, OUTCOMES_AGAIN_MS * 2 ** Math.min(tries - 1, 10));
 
 /** Jobs and schedules whose events may have to be published. */
 interface Publishable {
   readonly jobs: readonly MovingJob[];
-  /** As the stream showed them, or as they are now. */
+  /** The schedules' states, as the stream showed them or as they are now. */
   readonly schedules?: readonly ScheduleState[] | undefined;
 }
 
@@ -115,7 +121,7 @@ async function unpublishedOf(
   try {
     return await events.publish(told);
   } catch (error) {
-    // For example, the bus was deleted or this role may not use it. The owner can repair that.
+    // For example, the bus was deleted, or this role may not use it. The owner can repair that, so the events are kept.
     log.warn('the bus cannot be used', { error: String(error) });
     return told.map((event) => ({ event }));
   }
@@ -130,7 +136,7 @@ interface KeptContext extends PublishContext {
 export async function publishWaiting(context: KeptContext): Promise<void> {
   const { outbox, clock } = context;
   const sinceMonotonicMs = clock.monotonicMs();
-  while (clock.monotonicMs() - sinceMonotonicMs < OUTCOMES_FOR_MS) {
+  while (clock.monotonicMs() - sinceMonotonicMs < CATCH_UP_FOR_MS) {
     const taken = await outbox.takeOutcomes();
     if (taken.length === 0) return;
     for (const { unpublished, receipt } of taken) {

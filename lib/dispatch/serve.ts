@@ -2,7 +2,7 @@
  * Serves the requests of a dispatch function: stream batches, wakes, ticks, and requests to lead. Each ends in passes
  * (`dispatch.ts`), in a check of the workers (`look-at-workers.ts`), or in a lead.
  */
-import type { MovingJob } from '../core/job.ts';
+import { isTerminal, type MovingJob } from '../core/job.ts';
 import type { PassWake, WorkerCheck } from '../queue/message.ts';
 import type { JobChange, StreamChanges } from '../store/contract/records.ts';
 import { dispatchAll, leadWhileBusy, type WakeTrigger } from './dispatch.ts';
@@ -17,7 +17,7 @@ export type DispatchRequest =
       readonly kind: 'wakes';
       readonly passes: readonly PassWake[];
       readonly workerChecks: readonly WorkerCheck[];
-      /** Also wakes all partitions. @default false */
+      /** Whether to wake all partitions, too. @default false */
       readonly wakesAll?: boolean;
     }
   /** The minute's tick. */
@@ -63,7 +63,7 @@ export function triggersOf(wakes: readonly PassWake[]): readonly WakeTrigger[] {
     ([partition, ofPartition]): WakeTrigger => {
       const jobIds = ofPartition.flatMap((wake) => wake.jobIds ?? []);
       const others = ofPartition.filter((wake) => wake.jobIds === undefined);
-      /** The latest due time that these wakes announce. */
+      /** The trigger has the latest due time that these wakes announce. */
       const dueAtMs = Math.max(...others.map((wake) => wake.dueAtMs ?? -Infinity));
       return {
         jobs: [],
@@ -101,8 +101,7 @@ function countTransitions({ metrics }: ServeContext, changes: readonly JobChange
     const { type, state } = job;
     if (before === undefined) metrics?.add('submitted', 1, { type });
     else if (before === state) continue;
-    else if (state === 'succeeded' || state === 'failed' || state === 'cancelled')
-      metrics?.add(state, 1, { type });
+    else if (isTerminal(state)) metrics?.add(state, 1, { type });
     else if (before === 'running') metrics?.add('retried', 1, { type });
   }
 }

@@ -9,6 +9,7 @@ export const DETAIL_TYPE = {
   succeeded: 'Job Succeeded',
   failed: 'Job Failed',
   cancelled: 'Job Cancelled',
+  expired: 'Job Expired',
   rejected: 'Job Rejected',
 } as const;
 
@@ -45,7 +46,7 @@ export interface ScheduleStoppedDetail {
 /** The `source` of the scheduler's own events. */
 export const EVENT_SOURCE = 'fairlead';
 
-/** The detail of `Job Succeeded`, `Job Failed` and `Job Cancelled`. Duplicates have the same `id` and `version`. */
+/** The detail of `Job Succeeded`, `Job Failed`, `Job Cancelled` and `Job Expired`. Duplicates have the same `id` and `version`. */
 export interface JobOutcomeDetail extends Pick<MovingJob, Exclude<ToldField, 'error'>> {
   /** The stack is left out, because it would show consumers of the bus where the code is. It stays with the job. */
   readonly error?: Pick<JobError, 'name' | 'message'> | undefined;

@@ -9,7 +9,7 @@ export interface StandardSchema<Input = unknown, Output = Input> {
     readonly version: 1;
     readonly vendor: string;
     readonly validate: (value: unknown) => SchemaAnswer<Output> | Promise<SchemaAnswer<Output>>;
-    /** For the compiler alone. */
+    /** The types, for the compiler alone. */
     readonly types?: { readonly input: Input; readonly output: Output } | undefined;
   };
 }
@@ -32,13 +32,18 @@ export const isSchema = (value: unknown): value is AnySchema =>
   ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
   typeof (value as Partial<AnySchema>)['~standard']?.validate === 'function';
 
-/** The value as the schema reads it, or the first issue: the path of the wrong part, and what is wrong with it. */
+/**
+ * The result of a check: the value as the schema reads it, or the first issue, with the path of the wrong part and what
+ * is wrong with it.
+ */
 export type Checked =
   | { readonly kind: 'accepted'; readonly value: unknown }
   | { readonly kind: 'refused'; readonly path: string; readonly reason: string };
 
 /**
- * Checks a value by its schema; without a schema every value is accepted. A schema that throws refuses the value.
+ * Checks a copy of a value by its schema, which may change what it is given; without a schema every value is accepted. A
+ * schema that throws refuses the value. JSON keeps no difference between nothing and null, so a schema that refuses
+ * undefined is given null, and the other way round: producers and workers come to the same answer.
  *
  * @param name - the name of the value, with which the path of a refusal begins, such as `payload`
  */
@@ -48,6 +53,12 @@ export async function checkBySchema(
   name: string,
 ): Promise<Checked> {
   if (schema === undefined) return { kind: 'accepted', value };
+  if (value !== undefined && value !== null) return checkOne(schema, structuredClone(value), name);
+  const checked = await checkOne(schema, undefined, name);
+  return checked.kind === 'accepted' ? checked : checkOne(schema, null, name);
+}
+
+async function checkOne(schema: AnySchema, value: unknown, name: string): Promise<Checked> {
   try {
     const answer = await schema['~standard'].validate(value);
     const issue = answer.issues?.[0];
@@ -75,8 +86,8 @@ interface SelfDescribing {
 }
 
 /**
- * The schema as a JSON Schema (draft 2020-12) of what it accepts; undefined if its library has none, or if a part of it
- * cannot be described so.
+ * Returns the schema as a JSON Schema (draft 2020-12) of what it accepts; undefined if its library has none, or if a
+ * part of it cannot be described so.
  */
 export function jsonSchemaOf(schema: AnySchema): unknown {
   const { jsonSchema } = (schema as unknown as SelfDescribing)['~standard'];

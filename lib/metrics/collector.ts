@@ -35,8 +35,8 @@ interface Group {
 const ALL_METRICS: AskedMetrics = { metrics: METRICS_ON_REQUEST, by: FINER_SCOPES };
 
 /**
- * Gauges show a current value, of which the maximum is reported. A gauge with named scopes is reported for those only,
- * not for the whole scheduler as well.
+ * Whether a metric is a gauge: it shows a current value, of which the maximum is reported. A gauge with named scopes is
+ * reported for those only, not for the whole scheduler as well.
  */
 const isGauge = ({ statistic }: MetricSpec): boolean => statistic === 'Maximum';
 
@@ -89,6 +89,8 @@ export class MetricCollector implements Metrics {
     group.values.set(metric, values);
     merge(values, value, spec);
   };
+
+  readonly asksFor = (metric: MetricOnRequest): boolean => this.#asked.has(metric);
 
   /** Returns the lines that were collected since the last call. */
   take(): readonly MetricLine[] {

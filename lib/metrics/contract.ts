@@ -9,6 +9,8 @@ export type MetricScopes = Readonly<Partial<Record<MetricScope, string>>>;
 export interface Metrics {
   /** Adds a value. A value of a job names the job's type and tier, and counts for each of them and for the scheduler. */
   readonly add: (metric: MetricKey, value: number, scopes?: MetricScopes) => void;
+  /** Whether a metric on request was asked for. If not, a metric that needs reads is not computed. */
+  readonly asksFor: (metric: MetricOnRequest) => boolean;
 }
 
 /** Metrics that the user asked for, in addition to the standard ones. */

@@ -34,15 +34,15 @@ export interface MetricSpec {
   readonly unit: MetricUnitName;
   /** The statistic that a user of this metric should look at. */
   readonly statistic: 'Sum' | 'Maximum' | 'p99';
-  /** The metric is emitted for the whole scheduler, and once more for each of these scopes. */
+  /** The scopes for each of which the metric is emitted, besides the whole scheduler. */
   readonly by: readonly MetricScope[];
   /** The scopes in `by` that are emitted only on request. @default - none */
   readonly finer?: readonly FinerScope[];
   /** Whether the metric is emitted only on request, because each metric is billed by the hour. @default - emitted always */
   readonly isOnRequest?: true;
   /**
-   * Whether the metric is a cost, which is emitted only together with metrics that are none. An invocation that has
-   * nothing else to report emits nothing, and costs nothing.
+   * Whether the metric is a cost. A cost is emitted only together with other metrics, so an invocation that has nothing
+   * else to report emits nothing, and costs nothing.
    */
   readonly isBeside?: true;
   readonly description: string;
@@ -104,6 +104,14 @@ export const METRICS = {
     finer: ['type'],
     description: 'Jobs that were cancelled',
   },
+  expired: {
+    name: 'JobsExpired',
+    unit: 'Count',
+    statistic: 'Sum',
+    by: ['type'],
+    finer: ['type'],
+    description: 'Jobs that had not started in time',
+  },
   retried: {
     name: 'JobsRetried',
     unit: 'Count',
@@ -151,6 +159,15 @@ export const METRICS = {
     by: ['type', 'partition'],
     finer: ['type'],
     description: 'How long the oldest waiting job that a pass saw has been ready',
+  },
+  backlogTime: {
+    name: 'BacklogTime',
+    unit: 'Seconds',
+    statistic: 'Maximum',
+    by: ['fleet'],
+    isOnRequest: true,
+    description:
+      'How long the jobs that wait for a full fleet would take on its slots, or how long the oldest of them has waited if that is longer; zero while a slot is free',
   },
   freeSlots: {
     name: 'FreeSlots',

@@ -33,17 +33,17 @@ export type AwaitStop =
 
 const PAUSE_LEAST_MS = 50;
 const PAUSE_MOST_MS = 2_000;
-/** Jobs that are read at a time. Between two such reads, a signal can stop the wait. */
+/** How many jobs are read at a time. Between two such reads, a signal can stop the wait. */
 const READ_JOBS = 1_000;
-/** Jobs whose payloads are in memory at a time. */
+/** How many jobs' payloads are in memory at a time. */
 const WHOLE_JOBS = 100;
 /** The most jobs that one wait reads in a second. */
 const READS_PER_SECOND = 5_000;
 
 /**
- * How long to wait before the next read: a quarter of the time waited so far, at most two seconds. So an end is noticed
- * at most a quarter of the job's duration late, or two seconds. A job of an hour costs some 1,800 reads, a job of a
- * second a dozen. Many jobs are read less often: 10,000 of them every two seconds.
+ * Returns how many milliseconds to wait before the next read: a quarter of the time waited so far, at most two seconds.
+ * So an end is noticed at most a quarter of the job's duration late, or two seconds. A job of an hour costs some 1,800
+ * reads, a job of a second a dozen. Many jobs are read less often: 10,000 of them every two seconds.
  */
 const pauseMs = (waitedMs: number, jobs: number): number =>
   Math.min(PAUSE_MOST_MS, Math.max(PAUSE_LEAST_MS, waitedMs / 4, (jobs * 1_000) / READS_PER_SECOND));
@@ -80,7 +80,7 @@ async function readInto(
   return undefined;
 }
 
-/** The answer, or the error if waiting may help against it. */
+/** Returns the answer of `work`, or the error of a store that is throttled or unavailable. @throws every other error */
 async function tried<Answer>(
   work: () => Promise<Answer>,
 ): Promise<{ readonly answer: Answer } | { readonly cause: unknown }> {
@@ -92,7 +92,7 @@ async function tried<Answer>(
   }
 }
 
-/** Some of the jobs that have ended. */
+/** Returns some of the jobs that have ended. */
 const endedOf = (jobs: AwaitedJobs): readonly MovingJob[] =>
   [...jobs.values()]
     .filter((job) => job !== undefined)
@@ -172,13 +172,22 @@ export async function awaitEnd(
 export class Waiters {
   readonly #byJob = new Map<string, { waiting: number; mayDie: boolean }>();
 
-  enter(jobId: string, dieWithWaiter: boolean): void {
+  /**
+   * Adds a waiter. The returned function removes it again, once, and returns whether the job is to be cancelled, if it has not
+   * ended.
+   */
+  enter(jobId: string, dieWithWaiter: boolean): () => boolean {
     const known = this.#byJob.get(jobId) ?? { waiting: 0, mayDie: true };
     this.#byJob.set(jobId, { waiting: known.waiting + 1, mayDie: known.mayDie && dieWithWaiter });
+    let isWaiting = true;
+    return () => {
+      const isLast = isWaiting && this.#leave(jobId);
+      isWaiting = false;
+      return isLast;
+    };
   }
 
-  /** Removes one waiter. Returns whether the job is to be cancelled, if it has not ended. */
-  leave(jobId: string): boolean {
+  #leave(jobId: string): boolean {
     const known = this.#byJob.get(jobId);
     if (known === undefined) return false;
     if (known.waiting > 1) {

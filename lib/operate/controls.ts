@@ -1,10 +1,12 @@
 /** Controls: pauses, caps and weights that an operator changes while the pool runs. A control takes effect in the next pass. */
 
 import type { Control } from '../core/capacity.ts';
+import type { PoolConfiguration } from '../core/configuration.ts';
 import { homePartitionsOf } from '../core/partition.ts';
-import { isInScope, printScope, type Scope } from '../core/scope.ts';
+import { declaredCapOf, isInScope, printScope, type Scope } from '../core/scope.ts';
 import type { DeclaredPool } from '../declaration/codec.ts';
 import type { JobQueue } from '../queue/contract.ts';
+import { allEnded } from '../runtime/all-ended.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { PartitionState } from '../store/contract/records.ts';
 import type { ControlChange, ControlOutcome } from '../store/contract/requests.ts';
@@ -24,7 +26,7 @@ export interface OperateContext extends SubmitContext {
   readonly payloadSchemas?: DeclaredPool['payloadSchemas'];
 }
 
-/** All partitions of the pool, including former ones, in which jobs may still wait or run. */
+/** Returns all partitions of the pool, including former ones, in which jobs may still wait or run. */
 export function partitionsOf({
   configuration,
   shared,
@@ -33,7 +35,7 @@ export function partitionsOf({
   return Array.from({ length }, (_, partition) => partition);
 }
 
-/** The partitions in which jobs of a key may be: the key's current one and its former ones. */
+/** Returns the partitions in which jobs of a key may be: the key's current one and its former ones. */
 export const partitionsOfKey = (
   { partitionOf, shared }: Pick<OperateContext, 'partitionOf' | 'shared'>,
   fairnessKey: string,
@@ -42,8 +44,8 @@ export const partitionsOfKey = (
 ];
 
 /**
- * A key's scope concerns its own partitions, any other scope all of them. Former partitions get controls as well,
- * because they may be used again.
+ * Returns the partitions of a scope: for a key its own ones, for any other scope all of them. Former partitions get
+ * controls as well, because they may be used again.
  */
 function partitionsOfScope(context: OperateContext, scope: Scope): readonly number[] {
   return typeof scope === 'object' && 'fairnessKey' in scope
@@ -51,11 +53,12 @@ function partitionsOfScope(context: OperateContext, scope: Scope): readonly numb
     : partitionsOf(context);
 }
 
-const loadAll = (
+/** Reads the state of these partitions. */
+export const loadAll = (
   context: OperateContext,
   partitions: readonly number[],
 ): Promise<readonly PartitionState[]> =>
-  Promise.all(
+  allEnded(
     partitions.map((partition) => context.store.loadPartition({ partition, nowMs: context.clock.nowMs() })),
   );
 
@@ -73,11 +76,11 @@ export async function changeControl(
 ): Promise<ControlOutcome> {
   const partitions = partitionsOfScope(context, scope);
   const name = printScope(scope);
-  const outcomes = await Promise.all(
+  const outcomes = await allEnded(
     partitions.map((partition) => context.store.changeControl({ partition, scope: name, change })),
   );
-  // Only a change that may let jobs start needs a pass. A pause needs none.
-  if (change.paused !== true) await wakeAll(context, partitions);
+  // A change that may let jobs start needs a pass, and so does one that ends by itself: that pass asks for a wake at the end.
+  if (change.paused !== true || change.untilMs !== undefined) await wakeAll(context, partitions);
   const control = combinedControl(
     name,
     outcomes.map((outcome) => outcome.control),
@@ -85,14 +88,33 @@ export async function changeControl(
   return { kind: outcomes.every(({ kind }) => kind === 'changed') ? 'changed' : 'superseded', control };
 }
 
-/** Controls in force, by scope. */
-export async function readControls(context: OperateContext): Promise<readonly Control[]> {
+/** A control after a change. */
+export interface ControlAnswer extends Control {
+  /** The declared cap, if the override is above it. */
+  readonly aboveDeclared?: number | undefined;
+}
+
+/** Returns the answer with the declared cap, if the override is above it. */
+export function withDeclared(configuration: PoolConfiguration, control: Control): ControlAnswer {
+  const { scope, maxConcurrency } = control;
+  const declared = declaredCapOf(configuration, scope);
+  const isAbove = declared !== null && maxConcurrency !== undefined && maxConcurrency > declared;
+  return isAbove ? { ...control, aboveDeclared: declared } : control;
+}
+
+/** Reads controls by scope: those in force, or those that have ended and whose changes are kept. */
+export async function readControls(
+  context: OperateContext,
+  which: 'controls' | 'endedControls' = 'controls',
+): Promise<readonly Control[]> {
   const states = await loadAll(context, partitionsOf(context));
   const byScope = Map.groupBy(
-    states.flatMap((state) => state.controls),
+    states.flatMap((state) => state[which]),
     (control) => control.scope,
   );
-  return [...byScope].map(([scope, parts]) => combinedControl(scope, parts));
+  return [...byScope]
+    .map(([scope, parts]) => combinedControl(scope, parts))
+    .filter(({ changes }) => which === 'controls' || changes !== undefined);
 }
 
 /**
@@ -100,14 +122,23 @@ export async function readControls(context: OperateContext): Promise<readonly Co
  * partitions. A cap is that of the whole pool, of which each partition takes its share.
  */
 export function combinedControl(scope: string, parts: readonly Control[]): Control {
+  const rests = parts.flatMap(({ restsUntilMs }) => restsUntilMs ?? []);
+  const changes = parts
+    .map((part) => part.changes)
+    .reduce((newest, next) => (isNewer(next, newest) ? next : newest), undefined);
   const caps = parts.flatMap(({ maxConcurrency }) => (maxConcurrency === undefined ? [] : [maxConcurrency]));
   return {
     scope,
     paused: parts.some((part) => part.paused),
     ...optionalField('maxConcurrency', caps.length === 0 ? undefined : Math.max(...caps)),
     ...optionalField('weight', parts.find((part) => part.weight !== undefined)?.weight),
+    ...optionalField('restsUntilMs', rests.length === 0 ? undefined : Math.max(...rests)),
+    ...(changes === undefined ? {} : { changes }),
   };
 }
+
+const isNewer = (one: Control['changes'], other: Control['changes']): boolean =>
+  (one?.at(-1)?.atMs ?? 0) > (other?.at(-1)?.atMs ?? 0);
 
 function optionalField<Name extends string>(
   name: Name,
@@ -116,12 +147,12 @@ function optionalField<Name extends string>(
   return (value === undefined ? {} : { [name]: value }) as { readonly [Key in Name]?: number };
 }
 
-/** A lost wake costs at most a minute, because the tick causes a pass as well. */
+/** Wakes these partitions. A lost wake costs at most a minute, because the tick causes a pass as well. */
 async function wakeAll(context: OperateContext, partitions: readonly number[]): Promise<void> {
   await Promise.allSettled(partitions.map((partition) => context.queue.sendWake({ partition })));
 }
 
-/** Milliseconds between the first two reads of a drain. The interval then grows. */
+/** Milliseconds between the first two reads of a drain. The later ones are further apart. */
 const LOOK_FIRST_MS = 200;
 /** The longest interval between two reads of a drain, and the shortest between its wakes. */
 const LOOK_LAST_MS = 5_000;
@@ -165,7 +196,7 @@ export async function drain(
     const running = states
       .flatMap((state) => state.reservations)
       .flatMap((reservation) => [...reservation.jobs.values()])
-      .filter((entry) => isInScope(scope, entry)).length;
+      .filter((entry) => isInScope(scope, entry, context.configuration)).length;
     onProgress?.(running);
     const stale = partitions.filter((_, place) => (states[place]?.version ?? 0) <= (versions[place] ?? 0));
     if (running === 0 && stale.length === 0) return { kind: 'drained', running };

@@ -1,7 +1,9 @@
 /** Reads the dispatchers: long-running processes and functions, by the partitions that they lead. */
+
 import { buildRing, roleOf } from '../core/ring.ts';
 import { residentIn } from '../dispatch/lead/lead.ts';
 import { type Depth, depthOf, LOOK_BOUNDS } from '../dispatch/partition/depth.ts';
+import { allEnded } from '../runtime/all-ended.ts';
 import type { DispatcherRecord, Leader } from '../store/contract/records.ts';
 import { type OperateContext, partitionsOf } from './controls.ts';
 
@@ -39,11 +41,11 @@ export async function readDispatchers(context: OperateContext): Promise<Dispatch
   const { store, clock } = context;
   const nowMs = clock.nowMs();
   const partitions = partitionsOf(context);
-  const [members, led] = await Promise.all([
+  const [members, led] = await allEnded([
     store.listDispatchers(nowMs),
-    Promise.all(
+    allEnded(
       partitions.map(async (partition) => {
-        const [leader, depth] = await Promise.all([
+        const [leader, depth] = await allEnded([
           store.readLeader(partition),
           depthOf(context, partition, LOOK_BOUNDS),
         ]);

@@ -14,7 +14,7 @@ const DUE_MAX = 200;
 /** The most conflict keys whose locks an explanation reads. */
 const LOCKS_MAX = 100;
 
-/** Jobs whose time has come and that no pass has moved to a ready line yet. `cut`: there are more. */
+/** Reads the jobs whose time has come and that no pass has moved to a ready line yet. `cut`: there are more. */
 export async function readDueJobs(
   { store, clock }: OperateContext,
   partition: number,
@@ -23,7 +23,7 @@ export async function readDueJobs(
   return { jobs, cut: next !== undefined };
 }
 
-/** Ids of the jobs that another partition's lock keeps from starting. */
+/** Returns the ids of the jobs that another partition's lock keeps from starting. */
 export async function lockedElsewhere(
   context: OperateContext,
   partition: number,

@@ -5,6 +5,7 @@
  * lines, due jobs, and the job's own line as far as the job. Bounds are in `EXPLAIN_LIMITS`. If a bound cut a read
  * short, the answer is `partial`; caps, conflicts and pauses are exact even then.
  */
+
 import type { Control } from '../core/capacity.ts';
 import type { FleetConfiguration, PoolConfiguration } from '../core/configuration.ts';
 import { conflictKeyFor, conflictKeysOf, typesByName } from '../core/conflict.ts';
@@ -14,8 +15,9 @@ import type { Json, MovingJob, ReservedJob } from '../core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../core/lease.ts';
 import type { LoanBalance } from '../core/lending.ts';
 import { isWaiting } from '../core/life-cycle.ts';
-import { dividedCaps, shareOfOverrides, shareOfPool } from '../core/partition.ts';
-import { declaredScopeOf, printScope } from '../core/scope.ts';
+import { ledgersOfKeys } from '../core/limits.ts';
+import { shareOfOverrides, shareOfPool } from '../core/partition.ts';
+import { parkingKeysFor, printScope } from '../core/scope.ts';
 import { compareRanked } from '../core/score.ts';
 import { waitsOnHandover } from '../dispatch/partitions/handover.ts';
 import { loansOf, slotsOfWorkers } from '../dispatch/partitions/loans.ts';
@@ -23,13 +25,15 @@ import { lockHeldElsewhere, lockOf } from '../dispatch/partitions/locks.ts';
 import { belongsTo } from '../dispatch/partitions/rehome.ts';
 import { chargedOf, LedgerCache } from '../dispatch/view/ledger-cache.ts';
 import { openCache } from '../dispatch/view/partition-cache.ts';
+import { allEnded } from '../runtime/all-ended.ts';
 import type { JobHead } from '../store/contract/job-fields.ts';
 import type { ReadyLine } from '../store/contract/lines.ts';
-import type { PartitionState } from '../store/contract/records.ts';
+import { type PartitionState, reservedAtOf } from '../store/contract/records.ts';
 import { readyLineOf, tierOf } from '../submit/submit.ts';
 import type { OperateContext } from './controls.ts';
 import { lockedElsewhere, readDueJobs } from './explain-order.ts';
-import { type LiveWaitsFor, toldOf } from './live-waits.ts';
+import { type LiveWaitsFor, toldOf, withControl, withParked, withWholeCap } from './live-waits.ts';
+import { type Supposition, withSupposed } from './supposition.ts';
 
 export const EXPLAIN_LIMITS = {
   /** The most jobs of its own line that are read to find its position. */
@@ -62,7 +66,7 @@ export interface KeyShare {
   readonly fairnessKey: string;
   readonly costMs: number;
   readonly weight: number;
-  /** cost / weight. The key with the least share is served first. */
+  /** The key's cost divided by its weight. The key with the least share is served first. */
   readonly shareMs: number;
 }
 
@@ -70,7 +74,7 @@ export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
   readonly job: MovingJob;
   readonly explainedAtMs: number;
   readonly waitsFor: readonly LiveWaitsFor[];
-  /** The read ended before the job's position: more jobs are before it than `position` says. */
+  /** Whether the read ended before the job's position. If so, more jobs are before it than `position` says. */
   readonly positionIsLeast: boolean;
   readonly fleets: readonly FleetCapacity[];
   /**
@@ -101,11 +105,11 @@ export interface LiveExplanation extends Omit<Explanation, 'waitsFor'> {
         readonly givenUpAtMs: number;
       }
     | undefined;
-  /** A bound cut a read short, so jobs that are not listed may come first. */
+  /** Whether a bound cut a read short, so that jobs which are not listed may come first. */
   readonly partial: boolean;
 }
 
-/** The state that an explanation is based on. */
+/** The state on which an explanation is based. */
 interface LiveState {
   readonly job: MovingJob;
   readonly nowMs: number;
@@ -116,26 +120,29 @@ interface LiveState {
   readonly fleets: ReturnType<typeof capacityOf>;
   /** Jobs that hold capacity, without the job's own entries. */
   readonly inFlight: readonly ReservedJob[];
-  /** An earlier reservation of the job is not settled yet, and the job has no new one. */
+  /** Whether an earlier reservation of the job is not settled yet, while the job has no new one. */
   readonly isBeingSettled: boolean;
   readonly ledgerCache: LedgerCache;
   readonly isReady: boolean;
   readonly read: Waiting;
 }
 
-/** Explains a job; undefined if it does not exist. */
+/** Explains a job, as things are or as supposed; undefined if it does not exist. */
 export async function explainJob(
   context: OperateContext,
   jobId: string,
+  supposed?: Supposition,
 ): Promise<LiveExplanation | undefined> {
   const [job] = await context.store.lookUpJobs({ ids: [jobId] });
   if (job === undefined) return undefined;
-  const seen = await readLiveState(context, job);
+  const seen = await readLiveState(context, job, supposed);
   const { nowMs, state, configuration, overrides, inFlight, fleets, ledgerCache, read } = seen;
   const keys = new Set([job.fairnessKey, ...read.keys, ...inFlight.map((entry) => entry.fairnessKey)]);
   if (seen.isReady)
-    await Promise.all([ledgerCache.readLedgers(keys), ledgerCache.readEstimates([job, ...read.waiting])]);
+    await allEnded([ledgerCache.readLedgers(keys), ledgerCache.readEstimates([job, ...read.waiting])]);
   const ledgers = [...keys].flatMap((fairnessKey) => ledgerCache.keyLedgerOf(fairnessKey) ?? []);
+  const otherKeys = ledgersOfKeys(configuration, [job, ...read.waiting]);
+  await ledgerCache.readLedgers(otherKeys);
   const raisedMs = new Map<string, number>();
   const explanation = explain(
     job,
@@ -143,13 +150,11 @@ export async function explainJob(
       configuration,
       overrides,
       inFlight,
-      reservedAtMs: new Map(
-        state.reservations.flatMap(({ reservedAtMs, jobs }) =>
-          [...jobs.values()].map(({ id }) => [id, reservedAtMs] as const),
-        ),
-      ),
+      reservedAtMs: reservedAtOf(state.reservations),
       freeSlotsByFleet: new Map(fleets.map(({ fleet, slots, busy }) => [fleet, Math.max(0, slots - busy)])),
+      ...(ledgerCache.uses === undefined ? {} : { uses: ledgerCache.uses }),
       ledgers,
+      usesOfKeys: ledgerCache.usesOf(otherKeys),
       waiting: read.waiting,
       keptBack: await lockedElsewhere(context, job.partition, read.waiting),
       costMs: (type, resourceId) => ledgerCache.costMs(type, resourceId),
@@ -185,15 +190,23 @@ const endsWithOthers = (waits: LiveWaitsFor, { blocker }: Explanation): boolean 
     ? waits.holder === blocker
     : waits.why === 'cap' || waits.why === 'noSlot' || waits.why === 'turn';
 
-async function readLiveState(context: OperateContext, job: MovingJob): Promise<LiveState> {
+async function readLiveState(
+  context: OperateContext,
+  job: MovingJob,
+  supposed: Supposition | undefined,
+): Promise<LiveState> {
   const { store, clock } = context;
   const nowMs = clock.nowMs();
   const { partition } = job;
-  const state = await store.loadPartition({ partition, nowMs });
+  const found = await store.loadPartition({ partition, nowMs });
+  const state =
+    supposed === undefined
+      ? found
+      : { ...found, controls: withSupposed(context.configuration, found.controls, job, supposed) };
   const moved = loansOf(context.configuration, state, partition, nowMs);
   const configuration = shareOfPool(context.configuration, partition, moved);
   const held = chargedOf(state.reservations, configuration.fairness, nowMs);
-  const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
+  const overrides = shareOfOverrides(state.controls, partition, configuration, moved);
   const fleets = capacityOf(configuration.fleets, state, moved, overrides, held);
   const freeSlots = fleets.reduce((total, { slots, busy }) => total + Math.max(0, slots - busy), 0);
   // Earlier attempts of this job hold capacity until they are settled, but do not block the job itself.
@@ -213,9 +226,7 @@ async function readLiveState(context: OperateContext, job: MovingJob): Promise<L
   ledgerCache.noteInFlight(state.reservations);
   const isReady = job.state === 'pending' || (job.state === 'scheduled' && job.runAtMs <= nowMs);
   const ids = new Set(inFlight.map(({ id }) => id));
-  const read = isReady
-    ? await readWaiting(context, job, ids, freeSlots, ledgerCache.weighted, ownKey)
-    : NOTHING_READ;
+  const read = isReady ? await readWaiting(context, job, ids, freeSlots, ledgerCache.weighted) : NOTHING_READ;
   const isBeingSettled = job.state === 'pending' && inFlight.length < held.length;
   return {
     job,
@@ -228,7 +239,8 @@ async function readLiveState(context: OperateContext, job: MovingJob): Promise<L
     isBeingSettled,
     ledgerCache,
     isReady,
-    read,
+    // The supposed room may be what a parked job waits for: passes would move it back.
+    read: supposed !== undefined && read.hasParked ? { ...read, unseen: undefined } : read,
   };
 }
 
@@ -247,10 +259,11 @@ async function allWaits(
   { job, nowMs, state, isBeingSettled, isReady, read }: LiveState,
   explanation: Explanation,
 ): Promise<readonly LiveWaitsFor[]> {
+  if (explanation.waitsFor.some(({ why }) => why === 'expiry')) return explanation.waitsFor;
   const withFleet = toldOf(context, job, state);
   if (withFleet !== undefined) return [withFleet];
   if (isBeingSettled) return [{ why: 'pass' }];
-  // A job of an undeclared type waits for its declaration alone, in any partition.
+  // If the job's type is not declared, the job waits for its declaration alone, in any partition.
   const isTypeDeclared = explanation.waitsFor.every(({ why }) => why !== 'unknownType');
   const others = isReady && isTypeDeclared ? await handoverWaits(context, job, state) : [];
   if (others.some(({ why }) => why === 'move')) return others;
@@ -259,7 +272,12 @@ async function allWaits(
     ...(isReady ? await lockWaits(context, job, nowMs) : []),
     ...explanation.waitsFor
       .filter(({ why }) => why !== 'pass')
-      .map((each) => withWholeCap(context.configuration, state.controls, job, each)),
+      .map((each) =>
+        withParked(
+          job,
+          withWholeCap(context.configuration, state.controls, job, withControl(state.controls, each)),
+        ),
+      ),
   ];
   if (waitsFor.length > 0 || explanation.waitsFor.every(({ why }) => why !== 'pass')) return waitsFor;
   const { declared } = state;
@@ -272,7 +290,7 @@ async function allWaits(
 const mayBeCarried = ({ parks, declared, carried }: PartitionState): boolean =>
   parks && !(carried?.version === declared && carried?.isDone === true);
 
-/** The keys of the job's tier whose jobs come first, with their costs. */
+/** Returns the keys of the job's tier whose jobs come first, with their costs. */
 function keysServedBefore(
   { job, configuration, inFlight, ledgerCache, read }: LiveState,
   waitsFor: readonly LiveWaitsFor[],
@@ -293,7 +311,7 @@ function keysServedBefore(
   });
 }
 
-/** Adds how long attempts of its type ordinarily take. */
+/** Adds to the running attempt how long attempts of the job's type ordinarily take. */
 async function withOrdinaryDuration(
   { store, configuration }: OperateContext,
   { partition, type }: MovingJob,
@@ -309,7 +327,7 @@ async function withOrdinaryDuration(
   return withinMs === undefined ? runs : { ...runs, ordinarilyWithinMs: withinMs };
 }
 
-/** Waits that come from a change of the settings that partitions share. */
+/** Returns the reasons to wait that come from a change of the settings that partitions share. */
 async function handoverWaits(
   context: OperateContext,
   job: MovingJob,
@@ -324,7 +342,7 @@ async function handoverWaits(
 
 const NEVER_SHARED = { partitionsEver: 1, partitionNumbers: [], sharedSince: 0 };
 
-/** A wait for another partition that holds the lock of the job's conflict key, or may take it next. */
+/** Returns the wait for another partition that holds the lock of the job's conflict key, or may take it next. */
 async function lockWaits(
   context: OperateContext,
   job: MovingJob,
@@ -338,30 +356,14 @@ async function lockWaits(
   return lock?.turn === undefined ? [] : [{ why: 'otherTurn', conflictKey, ...lock.turn }];
 }
 
-/** Adds the pool's whole cap if the cap is divided among partitions. */
-function withWholeCap(
-  configuration: PoolConfiguration,
-  controls: readonly Control[],
-  job: MovingJob,
-  waitsFor: LiveWaitsFor,
-): LiveWaitsFor {
-  const { partitions } = configuration;
-  if (waitsFor.why !== 'cap' || partitions === 1) return waitsFor;
-  const whole = dividedCaps(configuration, controls).find(
-    ({ scope }) => scope === declaredScopeOf(waitsFor.scope),
-  );
-  if (whole === undefined) return waitsFor;
-  return { ...waitsFor, split: { cap: whole.cap, partition: job.partition, partitions } };
-}
-
 function runsOf(
   job: MovingJob,
-  { workers, gone }: Pick<PartitionState, 'workers' | 'gone'>,
+  { workers, expiredWorkers }: Pick<PartitionState, 'workers' | 'expiredWorkers'>,
   nowMs: number,
 ): LiveExplanation['runs'] {
   const { worker, claim, startedAtMs } = job;
   if (job.state !== 'running' || worker === undefined || claim === undefined) return undefined;
-  const workerRecord = [...workers, ...gone].find(({ workerId }) => workerId === worker.workerId);
+  const workerRecord = [...workers, ...expiredWorkers].find(({ workerId }) => workerId === worker.workerId);
   // The record of a later incarnation only says until when the former one may run.
   const record = workerRecord?.incarnation === worker.incarnation ? workerRecord : undefined;
   const progress =
@@ -409,7 +411,7 @@ interface Waiting {
   readonly keys: readonly string[];
   readonly positionIsLeast: boolean;
   readonly partial: boolean;
-  /** Jobs are parked for its conflict key. They may come first, and are not counted. */
+  /** Whether jobs are parked for a conflict key of the job. They may come first, and are not counted. */
   readonly hasParked: boolean;
   /** Why passes do not see the job in its line; undefined if they do. */
   readonly unseen: LiveWaitsFor | undefined;
@@ -422,19 +424,21 @@ async function readWaiting(
   held: ReadonlySet<string>,
   freeSlots: number,
   weighted: readonly string[],
-  conflictKey: string | undefined,
 ): Promise<Waiting> {
   const { store } = context;
   const own = readyLineOf(job);
-  const [line, keys, due, blocked] = await Promise.all([
+  const parkingKeys = parkingKeysFor(context.configuration, job);
+  const [line, keys, due, blocked] = await allEnded([
     readOwnLine(context, job, own),
     readKeys(context, job, weighted),
     readDueJobs(context, job.partition),
-    conflictKey === undefined
-      ? undefined
-      : store.readBlocked({ partition: job.partition, conflictKey, groups: 1 }),
+    allEnded(
+      parkingKeys.map((conflictKey) =>
+        store.readBlocked({ partition: job.partition, conflictKey, groups: 1 }),
+      ),
+    ),
   ]);
-  const hasParked = blocked?.jobs.some(({ id }) => !held.has(id)) === true;
+  const hasParked = blocked.some(({ jobs }) => jobs.some(({ id }) => !held.has(id)));
   const lines = keys.lines
     .filter(
       ({ type, mode, fairnessKey }) =>
@@ -443,7 +447,7 @@ async function readWaiting(
     .slice(0, EXPLAIN_LIMITS.lines);
   // Reads more heads than there are free slots, because the first ones may be blocked while the ones behind them can start.
   const limit = EXPLAIN_LIMITS.headsPerLine;
-  const heads = await Promise.all(
+  const heads = await allEnded(
     lines.map((each) => store.readLine({ partition: job.partition, line: each, limit })),
   );
   // planted: explained-without-due
@@ -497,7 +501,7 @@ async function readOwnLine(
 
 const isAmong = (jobs: readonly JobHead[], job: MovingJob): boolean => jobs.some(({ id }) => id === job.id);
 
-/** Why no pass has moved a due job to its ready line yet. This reads many more due jobs than one pass moves. */
+/** Returns why no pass has moved a due job to its ready line yet. This reads many more due jobs than one pass moves. */
 async function whyNotPromoted({ store }: OperateContext, job: MovingJob): Promise<LiveWaitsFor | undefined> {
   const { partition, runAtMs } = job;
   const { jobs, next } = await store.readDue({
@@ -509,7 +513,9 @@ async function whyNotPromoted({ store }: OperateContext, job: MovingJob): Promis
   return next !== undefined ? { why: 'promotion', dueSinceMs: runAtMs } : { why: 'index' };
 }
 
-/** Lines with backlog of all types whose tiers can come before the job's, in the order of their keys' shares. */
+/**
+ * Reads the keys, with their lines, of all types whose tiers can come before the job's, in the order of their shares.
+ */
 async function readKeys(
   context: OperateContext,
   job: MovingJob,
@@ -520,7 +526,7 @@ async function readKeys(
   const before = new Set(
     tiers.flatMap(({ tier, guaranteed }, place) => (place <= own || guaranteed > 0 ? [tier] : [])),
   );
-  const pages = await Promise.all(
+  const pages = await allEnded(
     types
       .filter(({ tier }) => before.has(tier))
       .map(async ({ type }) => {
@@ -546,8 +552,8 @@ async function readKeys(
 }
 
 /**
- * The keys whose jobs come first: keys with a smaller share in the job's tier, and keys of jobs that a pass would admit
- * before it.
+ * Returns the keys whose jobs come first: keys with a smaller share in the job's tier, and keys of jobs that a pass
+ * would admit before it.
  */
 function keysBefore(
   job: MovingJob,

@@ -4,7 +4,7 @@
  * or waits between them.
  */
 
-import { z } from 'zod';
+import * as z from 'zod';
 import { UnavailableError } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
 import { isTerminal, type MovingJob, TERMINAL_TTL_MS } from '../core/job.ts';

@@ -1,246 +1,21 @@
-/**
- * Reads for operators: jobs by state, keys with their costs and backlog, fleets with their slots, types, and the
- * declaration.
- */
+/** Reads for operators: keys with their costs and backlog, fleets with their slots, types, and the declaration. */
 
 import { type Control, weightsWithOverrides } from '../core/capacity.ts';
 import type { JobTypeConfiguration } from '../core/configuration.ts';
 import { ordinarilyWithinMs, TYPE_AVERAGE_RESOURCE } from '../core/estimate.ts';
-import { endedAtMs, type Job, type JobMode, type JobState, type Tags } from '../core/job.ts';
 import { printScope } from '../core/scope.ts';
 import { type HeldJobs, heldIn, isHeld } from '../dispatch/partition/depth.ts';
 import { handoverInProgress } from '../dispatch/partitions/handover.ts';
 import { chargedOf, LedgerCache } from '../dispatch/view/ledger-cache.ts';
 import { openCache } from '../dispatch/view/partition-cache.ts';
-import type { JobHead } from '../store/contract/job-fields.ts';
-import type { ReadyLine } from '../store/contract/lines.ts';
-import { FINISHED_STATES, type FinishedState } from '../store/contract/operate.ts';
+import { allEnded } from '../runtime/all-ended.ts';
 import { pagesOf } from '../store/contract/pages.ts';
 import type { EstimateRecord, KeyBacklog, WorkerRecord } from '../store/contract/records.ts';
-import type { SubmitStore } from '../store/contract/verbs.ts';
-import { combinedControl, type OperateContext, partitionsOf, partitionsOfKey } from './controls.ts';
-import { countParked, type ParkedCount, type ParkedCounts, parkedIn } from './parked-lines.ts';
-
-/** The states of the lists. Succeeded and cancelled jobs can be listed only by types that have `listFinished`. */
-export const LISTED_STATES = [
-  'scheduled',
-  'pending',
-  'claimed',
-  'running',
-  'failed',
-  ...FINISHED_STATES,
-] as const;
-export type ListedState = (typeof LISTED_STATES)[number];
-export const isFinishedState = (state: JobState): state is FinishedState =>
-  FINISHED_STATES.some((each) => each === state);
-
-export interface JobFilter {
-  readonly type?: string | undefined;
-  readonly fairnessKey?: string | undefined;
-  readonly mode?: JobMode | undefined;
-  /** Only jobs that have all these tags. */
-  readonly tags?: Tags | undefined;
-  /** Epoch milliseconds. Of succeeded and cancelled jobs: only those that ended at this instant or later. */
-  readonly sinceMs?: number | undefined;
-  /** Epoch milliseconds. Of succeeded and cancelled jobs: only those that ended before this instant. */
-  readonly untilMs?: number | undefined;
-}
+import { combinedControl, type OperateContext, partitionsOf } from './controls.ts';
+import { formerTypesOf } from './list-jobs.ts';
+import { countParked, type ParkedCount, type ParkedCounts } from './parked-lines.ts';
 
 const PAGE = 100;
-/** The last instant that a request can name: 9999-12-31T23:59:59.999Z. */
-const LAST_INSTANT_MS = 253_402_300_799_999;
-
-const matches = (filter: JobFilter, job: Pick<Job, 'type' | 'fairnessKey' | 'mode'>): boolean =>
-  (filter.type === undefined || job.type === filter.type) &&
-  (filter.fairnessKey === undefined || job.fairnessKey === filter.fairnessKey) &&
-  (filter.mode === undefined || job.mode === filter.mode);
-
-/** Whether a job has all these tags. */
-export const hasTags = ({ tags: has = {} }: Pick<Job, 'tags'>, tags: Tags = {}): boolean =>
-  Object.entries(tags).every(([name, value]) => Object.hasOwn(has, name) && has[name] === value);
-
-/**
- * Lists the jobs of one state.
- * - `scheduled`: by their time.
- * - `pending`: in each partition key by key, the least charged first, each line in its order; then the parked jobs, one
- *   conflict key after the other. A job that is parked or moved back during the read may be listed twice, or not at
- *   all.
- * - `failed`: dead letters, the latest first.
- * - `succeeded`, `cancelled`: the jobs of the filter's type, the latest first.
- * - `claimed`, `running`: exactly the jobs that hold capacity now. A job that was sent to a fleet and has not started
- *   counts as claimed, even if its item says `pending` until its start claims it.
- *
- * All but `claimed` and `running` come from the index, which may lag by about a second.
- */
-export async function* listJobs(
-  context: OperateContext,
-  state: ListedState,
-  filter: JobFilter,
-): AsyncGenerator<Job> {
-  if (isFinishedState(state)) return yield* finishedJobs(context, state, filter);
-  for (const partition of partitionsOfFilter(context, filter)) {
-    for await (const jobs of jobsOf(context, partition, state, filter)) {
-      for (const job of jobs)
-        if (job.state === state && matches(filter, job) && hasTags(job, filter.tags)) yield job;
-    }
-  }
-}
-
-/** The finished jobs of one type: those of all partitions, merged. */
-async function* finishedJobs(
-  context: OperateContext,
-  state: FinishedState,
-  filter: JobFilter,
-): AsyncGenerator<Job> {
-  const ofPartitions = partitionsOfFilter(context, filter).map((partition) =>
-    finishedJobsOf(context.store, partition, state, filter),
-  );
-  const heads: { readonly job: Job; readonly rest: AsyncGenerator<Job> }[] = [];
-  const advance = async (rest: AsyncGenerator<Job>): Promise<void> => {
-    const next = await rest.next();
-    if (next.done !== true) heads.push({ job: next.value, rest });
-  };
-  await Promise.all(ofPartitions.map(advance));
-  while (heads.length > 0) {
-    const latest = heads.reduce((one, other) => (endedAtMs(other.job) > endedAtMs(one.job) ? other : one));
-    heads.splice(heads.indexOf(latest), 1);
-    yield latest.job;
-    await advance(latest.rest);
-  }
-}
-
-async function* finishedJobsOf(
-  store: OperateContext['store'],
-  partition: number,
-  state: FinishedState,
-  filter: JobFilter,
-): AsyncGenerator<Job> {
-  const { type, sinceMs, untilMs } = filter;
-  if (type === undefined) return;
-  for await (const { jobs } of pagesOf((after: string | undefined) =>
-    store.readFinished({ partition, state, type, sinceMs, untilMs, limit: PAGE, after }),
-  ))
-    for (const job of await wholeJobs(store, filter, jobs)) if (hasTags(job, filter.tags)) yield job;
-}
-
-function partitionsOfFilter(context: OperateContext, filter: JobFilter): readonly number[] {
-  return filter.fairnessKey === undefined
-    ? partitionsOf(context)
-    : partitionsOfKey(context, filter.fairnessKey);
-}
-
-async function* jobsOf(
-  context: OperateContext,
-  partition: number,
-  state: Exclude<ListedState, FinishedState>,
-  filter: JobFilter,
-): AsyncGenerator<readonly Job[]> {
-  const { store } = context;
-  switch (state) {
-    case 'scheduled':
-      for await (const { jobs } of pagesOf((after: string | undefined) =>
-        store.readDue({ partition, nowMs: LAST_INSTANT_MS, limit: PAGE, after }),
-      ))
-        yield wholeJobs(store, filter, jobs);
-      return;
-    case 'failed':
-      for await (const { jobs } of pagesOf((after: string | undefined) =>
-        store.readDeadLetters({ partition, limit: PAGE, after }),
-      ))
-        yield jobs;
-      return;
-    case 'pending': {
-      const held = await heldJobs(context, partition);
-      const shown = async (heads: readonly JobHead[]): Promise<readonly Job[]> =>
-        (await wholeJobs(store, filter, heads)).map((job) => asClaimed(job, held));
-      for await (const line of linesOf(context, partition, filter)) {
-        for await (const { jobs } of pagesOf((after: string | undefined) =>
-          store.readLine({ partition, line, limit: PAGE, after }),
-        ))
-          yield shown(jobs);
-      }
-      for await (const heads of parkedIn(store, partition)) yield shown(heads);
-      return;
-    }
-    case 'claimed':
-    case 'running': {
-      const held = await heldJobs(context, partition);
-      const ids = [...held.places.keys()];
-      for (let from = 0; from < ids.length; from += PAGE) {
-        const jobs = await store.getJobs({ ids: ids.slice(from, from + PAGE), unreadable: ignoreUnreadable });
-        yield jobs.flatMap((job) => (job === undefined ? [] : asClaimed(job, held)));
-      }
-      return;
-    }
-  }
-}
-
-async function heldJobs(
-  { store, clock }: Pick<OperateContext, 'store' | 'clock'>,
-  partition: number,
-): Promise<HeldJobs> {
-  return heldIn(await store.loadPartition({ partition, nowMs: clock.nowMs() }));
-}
-
-/** Shows a job in flight as `claimed`, even if its item is still `pending`. */
-const asClaimed = (job: Job, held: HeldJobs): Job =>
-  job.state === 'pending' && isHeld(held, job) ? { ...job, state: 'claimed' } : job;
-
-/** Unreadable jobs are left out; they have a list of their own. */
-const ignoreUnreadable = (): void => {};
-
-/** Reads the jobs that match, as they are now, because lines show only their heads. */
-async function wholeJobs(
-  store: Pick<SubmitStore, 'getJobs'>,
-  filter: JobFilter,
-  heads: readonly JobHead[],
-): Promise<readonly Job[]> {
-  const ids = heads.filter((head) => matches(filter, head)).map((head) => head.id);
-  const jobs = await store.getJobs({ ids, unreadable: ignoreUnreadable });
-  return jobs.filter((job) => job !== undefined);
-}
-
-/** Declared types and former ones, whose jobs may still wait. */
-const typesEver = (context: OperateContext): readonly { readonly type: string }[] => [
-  ...context.configuration.types,
-  ...formerTypesOf(context),
-];
-
-const formerTypesOf = ({ formerTypes = [] }: OperateContext): readonly { readonly type: string }[] =>
-  formerTypes.map((type) => ({ type }));
-
-/** The lines in which jobs of this filter may wait. */
-async function* linesOf(
-  context: OperateContext,
-  partition: number,
-  filter: JobFilter,
-): AsyncGenerator<ReadyLine> {
-  const { store } = context;
-  const { fairnessKey, type } = filter;
-  for (const each of typesEver(context)) {
-    if (type !== undefined && each.type !== type) continue;
-    const pages =
-      fairnessKey === undefined
-        ? pagesOf((after: string | undefined) =>
-            store.readKeys({ partition, type: each.type, limit: PAGE, after }),
-          )
-        : [
-            {
-              keys: (
-                await store.readBacklogs({ partition, type: each.type, fairnessKeys: [fairnessKey] })
-              ).filter((key) => key !== undefined),
-            },
-          ];
-    for await (const { keys } of pages) {
-      for (const key of keys) {
-        for (const { mode } of key.lines) {
-          const line = { type: each.type, mode, fairnessKey: key.fairnessKey };
-          if (matches(filter, line)) yield line;
-        }
-      }
-    }
-  }
-}
 
 /** A fairness key as seen for one type. */
 export interface KeyView {
@@ -261,10 +36,13 @@ export interface KeyView {
   /** The cost of ended attempts. */
   readonly settledCostMs: number;
   readonly weight: number;
-  /** (settled + in flight) / weight. The key with the least share is served first. */
+  /**
+   * The key's settled cost and its cost in flight, together, divided by its weight. The key with the least share is
+   * served first.
+   */
   readonly shareMs: number;
   readonly paused: boolean;
-  /** Undefined if the key has no cap of its own. */
+  /** The cap of the key; undefined if it has none of its own. */
   readonly maxConcurrency?: number | undefined;
 }
 
@@ -275,11 +53,11 @@ interface InFlight {
 
 interface ShownType {
   readonly type: string;
-  /** Undefined if the type is not declared any more. */
+  /** The tier of the type; undefined if the type is not declared any more. */
   readonly tier?: string | undefined;
 }
 
-/** The declared types, tier by tier, then the former ones. */
+/** Returns the declared types, tier by tier, then the former ones. */
 function typesByTier(context: OperateContext): readonly ShownType[] {
   const { tiers, types } = context.configuration;
   const declared = tiers.flatMap((each) => types.filter(({ tier }) => tier === each.tier));
@@ -480,7 +258,7 @@ export interface TypeView {
   readonly tier: string;
   readonly timeoutMs: number;
   readonly onWorkerLost: JobTypeConfiguration['onWorkerLost'];
-  /** The successful attempts that the figures were learned from; 0 if nothing is known. */
+  /** How many successful attempts the figures were learned from; 0 if nothing is known. */
   readonly samples: number;
   /** The mean duration of an attempt. */
   readonly meanMs?: number | undefined;
@@ -531,7 +309,7 @@ export interface FleetView {
   /** Slots that jobs hold: reserved, claimed or running. */
   readonly busy: number;
   readonly paused: boolean;
-  /** Undefined if the fleet's slots are its only cap. */
+  /** An operator's cap of the fleet; undefined if the fleet's slots are its only cap. */
   readonly maxConcurrency?: number | undefined;
   /** Workers that register their slots; a Lambda fleet has none. */
   readonly workers: readonly WorkerRecord[];
@@ -540,7 +318,7 @@ export interface FleetView {
 /** Reads every fleet, in the order of the configuration. */
 export async function readFleets(context: OperateContext): Promise<readonly FleetView[]> {
   const nowMs = context.clock.nowMs();
-  const states = await Promise.all(
+  const states = await allEnded(
     partitionsOf(context).map((partition) => context.store.loadPartition({ partition, nowMs })),
   );
   return context.configuration.fleets.map(({ fleet, types, slots }) => {
@@ -568,7 +346,7 @@ export async function readFleets(context: OperateContext): Promise<readonly Flee
 
 /** The declaration, and how many waiting jobs were moved to where it wants them. */
 export interface DeclarationView {
-  /** 0 if the table holds no declaration. */
+  /** The version of the declaration; 0 if the table holds none. */
   readonly version: number;
   readonly types: readonly string[];
   readonly tiers: readonly string[];
@@ -580,13 +358,13 @@ export interface DeclarationView {
 
 export interface PartitionCarried {
   readonly partition: number;
-  /** The newest version that the partition was notified of. */
+  /** The newest version of the declaration of which the partition was notified. */
   readonly told: number;
-  /** Jobs that were moved for the version that is being carried over, or was last. */
+  /** How many jobs were moved for `carriedVersion`, the version for which jobs are moved now, or were moved last. */
   readonly moved: number;
   readonly carriedVersion: number;
   readonly isDone: boolean;
-  /** Jobs in flight in other partitions may keep jobs here from starting. */
+  /** Whether jobs in flight in other partitions may keep jobs here from starting. */
   readonly isHandingOver: boolean;
 }
 
@@ -596,7 +374,7 @@ export async function readDeclarationView(
   version: number,
 ): Promise<DeclarationView> {
   const { configuration, formerTypes = [], shared, store, clock } = context;
-  const partitions = await Promise.all(
+  const partitions = await allEnded(
     partitionsOf(context).map(async (partition): Promise<PartitionCarried> => {
       const { declared = 0, carried } = await store.loadPartition({ partition, nowMs: clock.nowMs() });
       return {

@@ -4,6 +4,7 @@
  */
 
 import { type HeldJobs, isHeld } from '../dispatch/partition/depth.ts';
+import { allEnded } from '../runtime/all-ended.ts';
 import type { JobHead } from '../store/contract/job-fields.ts';
 import { blockedGroup } from '../store/contract/lines.ts';
 import { pagesOf } from '../store/contract/pages.ts';
@@ -14,9 +15,9 @@ import type { PassStore } from '../store/contract/verbs.ts';
 type ParkedStore = Pick<PassStore, 'listParked' | 'readLine' | 'readBlocked'>;
 
 const PAGE = 100;
-/** The most conflict keys of a partition that are read. */
+/** From so many conflict keys on, no further page of them is read in a partition. */
 const MARKS_MAX = 1_000;
-/** The most groups that are read for a conflict key with more than one page of parked jobs. */
+/** The most groups that are read of a blocked line with more than a page of jobs. */
 const GROUPS_MAX = 1_000;
 
 /** Pages of conflict keys that may have parked jobs. */
@@ -37,13 +38,13 @@ export async function* parkedIn(store: ParkedStore, partition: number): AsyncGen
 
 export interface ParkedCount {
   readonly waiting: number;
-  /** There may be more. */
+  /** Whether there may be more jobs than were counted. */
   readonly more: boolean;
 }
 
 export interface ParkedCounts {
   readonly of: (type: string, fairnessKey: string) => ParkedCount;
-  /** Fairness keys that have parked jobs of a type. */
+  /** Returns the fairness keys that have parked jobs of a type. */
   readonly keysOf: (type: string) => readonly string[];
 }
 
@@ -57,7 +58,7 @@ export async function countParked(
   held: HeldJobs,
 ): Promise<ParkedCounts> {
   const counts = new Map<string, Map<string, ParkedCount>>();
-  // False if a bound was reached. Any key may then have more.
+  // This is false if a bound was reached. Any key may then have more jobs.
   let isComplete = true;
   const add = (jobs: readonly JobHead[], more: boolean): void => {
     for (const job of jobs) {
@@ -92,7 +93,7 @@ export async function countParked(
   };
   let marks = 0;
   for await (const page of parkedKeyPages(store, partition)) {
-    await Promise.all(page.marks.map(count));
+    await allEnded(page.marks.map(count));
     marks += page.marks.length;
     if (page.next === undefined || marks < MARKS_MAX) continue;
     isComplete = false;

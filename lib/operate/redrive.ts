@@ -5,9 +5,11 @@ import { listFinishedOf, type PoolConfiguration } from '../core/configuration.ts
 import type { Job } from '../core/job.ts';
 import { BEGUN_VERSION } from '../core/life-cycle.ts';
 import { partitionOf } from '../core/partition.ts';
+import { wholeOf } from '../objects/large-values.ts';
 import { takenOver } from '../store/contract/job-fields.ts';
 import type { OperateStore } from '../store/contract/operate.ts';
-import { type SubmitContext, storeAnnounced } from '../submit/submit.ts';
+import { excessUnitsOf, type Misfit } from '../submit/misfit.ts';
+import { recordTagsOf, type SubmitContext, storeAnnounced } from '../submit/submit.ts';
 
 export type RedriveOutcome =
   | { readonly kind: 'redriven'; readonly jobId: string }
@@ -19,6 +21,8 @@ export type RedriveOutcome =
   | { readonly kind: 'unreadable'; readonly job: Job }
   /** The job's type is not declared any more. */
   | { readonly kind: 'unknownType'; readonly job: Job }
+  /** The job has more units than one may have now. */
+  | { readonly kind: 'misfit'; readonly job: Job; readonly misfit: Misfit }
   | { readonly kind: 'missing' };
 
 /** Derives the new job's id from the failed job's id, so that repeated redrives make one job. */
@@ -35,15 +39,18 @@ function redrivenJob(
   nowMs: number,
   by: string | undefined,
 ): Job {
+  const type = types.find((each) => each.type === deadLetter.type);
   return {
     ...takenOver(deadLetter),
-    ...listFinishedOf(types.find(({ type }) => type === deadLetter.type)),
+    ...listFinishedOf(type),
+    ...(type?.expireAfterMs === undefined ? {} : { expireAtMs: nowMs + type.expireAfterMs }),
     id: redriveIdOf(deadLetter.id),
     mode: 'queued',
-    // The key's current partition. The dead letter may be older than the number of partitions.
+    // The job goes to the key's current partition. The dead letter may be older than the number of partitions.
     partition: partitionOf(deadLetter.fairnessKey, partitions),
     state: 'pending',
-    // The failed job had started, and its work may be what ended its process.
+    // The new job gets the version of a job that has run before, because the failed job's work may be what ended its
+    // process.
     version: BEGUN_VERSION,
     attempt: 1,
     workersLost: 0,
@@ -73,15 +80,26 @@ export async function redriveJob(
   if (!configuration.types.some((type) => type.type === deadLetter.type)) {
     return { kind: 'unknownType', job: deadLetter };
   }
-  if (deadLetter.unreadable !== undefined) return { kind: 'unreadable', job: deadLetter };
-  const job = redrivenJob(deadLetter, configuration, context.nowMs(), by);
-  const outcome = await storeAnnounced(context, [job], () => store.redrive({ deadLetter, job }));
+  // planted: redriven-too-large
+  const misfit = excessUnitsOf(configuration, deadLetter);
+  if (misfit !== undefined) return { kind: 'misfit', job: deadLetter, misfit };
+  const { payload, unreadable } = await wholeOf(context.large, deadLetter, ['payload']);
+  if (unreadable !== undefined) return { kind: 'unreadable', job: { ...deadLetter, unreadable } };
+  const redriven = redrivenJob(deadLetter, configuration, context.nowMs(), by);
+  // An object belongs to one job, and is collected with it.
+  const isLarge = payload !== deadLetter.payload;
+  const own = isLarge ? await context.large?.put(redriven.id, 'payload', payload) : payload;
+  const job = { ...redriven, payload: own ?? payload };
+  const outcome = await storeAnnounced(context, [job], async () => {
+    await recordTagsOf(context, [job]);
+    return store.redrive({ deadLetter, job });
+  });
   if (outcome === 'applied') return { kind: 'redriven', jobId: job.id };
   const since = await read();
   return outcomeOf(since) ?? { kind: 'repeated', jobId: job.id };
 }
 
-/** The outcome if no new job is needed; undefined if one is. */
+/** Returns the outcome if no new job is needed; undefined if one is. */
 function outcomeOf(deadLetter: Job | undefined): RedriveOutcome | undefined {
   if (deadLetter === undefined) return { kind: 'missing' };
   if (deadLetter.redrivenAs !== undefined) return { kind: 'repeated', jobId: deadLetter.redrivenAs };

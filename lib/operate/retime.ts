@@ -4,12 +4,13 @@
  */
 
 import { ThrottledError } from '../core/errors.ts';
-import type { Job } from '../core/job.ts';
+import type { Job, MovingJob } from '../core/job.ts';
+import { isExpired } from '../core/life-cycle.ts';
 import { wakeInMs } from '../dispatch/partition/timers.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { ProducerStore } from '../store/contract/core.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
-import { type SubmitContext, storeAnnounced } from '../submit/submit.ts';
+import { needsLaterTags, recordTagsOf, type SubmitContext, storeAnnounced } from '../submit/submit.ts';
 
 export interface RetimeContext extends SubmitContext {
   readonly store: SubmitStore & Pick<ProducerStore, 'retimeJob'>;
@@ -18,11 +19,11 @@ export interface RetimeContext extends SubmitContext {
 
 export type MoveOutcome =
   | { readonly kind: 'moved'; readonly job: Job }
-  /** The job was sent to a worker, runs, or has ended. */
-  | { readonly kind: 'tooLate'; readonly job: Job }
+  /** The job was sent to a worker, runs, or has ended; its time to start may be over. */
+  | { readonly kind: 'tooLate'; readonly job: MovingJob }
   | { readonly kind: 'missing' };
 
-/** Attempts to move a job while it becomes ready or other requests move it. */
+/** How often a change is tried while the job becomes ready or other requests change it. */
 const TRIES_MAX = 5;
 
 /**
@@ -67,13 +68,18 @@ async function change(
     if (seen === undefined) return { kind: 'missing' };
     const nowMs = context.nowMs();
     const job = seen;
+    // It never starts, whether a pass has ended it yet or not.
+    if (isExpired(job, nowMs)) return { kind: 'tooLate', job: { ...job, state: 'expired' } };
     const { runAtMs, priority } = { runAtMs: job.runAtMs, priority: undefined, ...asked };
     // The job enters its ready line at once. That line may have been retired while the job was scheduled, so it is announced.
     const isNew = job.state === 'scheduled' && runAtMs <= nowMs;
     const outcome = await storeAnnounced(context, isNew ? [job] : [], () =>
       store.retimeJob({ job, runAtMs, priority, nowMs, by }),
     );
-    if (outcome.kind === 'moved') await wakeFor(context, outcome.job);
+    if (outcome.kind === 'moved') {
+      if (needsLaterTags(outcome.job)) await recordTagsOf(context, [outcome.job]);
+      await wakeFor(context, outcome.job);
+    }
     if (outcome.kind !== 'superseded') return outcome;
     seen = outcome.job;
   }
@@ -82,7 +88,10 @@ async function change(
   );
 }
 
-/** A lost wake costs at most a minute, because the job's stream record and the tick cause passes as well. */
+/**
+ * Wakes the partition of the job. A lost wake costs at most a minute, because the job's stream record and the tick
+ * cause passes as well.
+ */
 async function wakeFor(context: RetimeContext, job: Job): Promise<void> {
   const delayMs = wakeInMs(job, context.nowMs());
   if (delayMs === undefined) return;

@@ -16,6 +16,7 @@ import {
   trace,
 } from '@opentelemetry/api';
 import type { SubmitCall, SubmitTracing } from '../client/contexts.ts';
+import { objectOf, readChoice } from '../core/read-fields.ts';
 import { isTraceparent } from '../core/trace.ts';
 import type { JobMiddleware, MiddlewareContext } from '../worker/handlers.ts';
 
@@ -30,9 +31,14 @@ export interface JobTracingOptions {
   readonly relation?: 'auto' | 'child' | 'link' | undefined;
 }
 
+const RELATIONS = ['auto', 'child', 'link'] as const;
+const checkOptions = objectOf({
+  relation: (field, value) => void readChoice(field, value, RELATIONS, 'auto'),
+});
+
 const tracer = () => trace.getTracer('fairlead');
 
-/** The span that a `traceparent` names; undefined for none, or for a text that is none. */
+/** Returns the span that a `traceparent` names; undefined for none, or for a text that is none. */
 function spanContextOf(traceparent: string | undefined): SpanContext | undefined {
   if (traceparent === undefined || !isTraceparent(traceparent)) return undefined;
   const [, traceId = '', spanId = '', flags = ''] = traceparent.split('-');
@@ -41,7 +47,7 @@ function spanContextOf(traceparent: string | undefined): SpanContext | undefined
 
 const hexByte = (value: number): string => value.toString(16).padStart(2, '0');
 
-/** The `traceparent` of the active span; undefined if there is none. */
+/** Returns the `traceparent` of the active span; undefined if there is none. */
 function activeTraceparent(): string | undefined {
   const active = trace.getSpanContext(context.active());
   if (active === undefined || !isSpanContextValid(active)) return undefined;
@@ -64,7 +70,7 @@ async function within<Value>(span: Span, parent: Context, work: () => Promise<Va
     return await context.with(trace.setSpan(parent, span), work);
   } catch (error) {
     span.setStatus({ code: SpanStatusCode.ERROR });
-    // Other values may throw when they are read.
+    // Only errors of this realm are recorded, because other values may throw when they are read.
     if (isNativeError(error)) span.recordException(error);
     throw error;
   } finally {
@@ -73,12 +79,15 @@ async function within<Value>(span: Span, parent: Context, work: () => Promise<Va
 }
 
 /**
- * A middleware of workers that makes two spans of each attempt: `wait TYPE`, from the time when the job was ready to
- * its start, and `process TYPE` around its handler, which is the active span there.
+ * Returns a middleware of workers that makes two spans of each attempt: `wait TYPE`, from the time when the job was
+ * ready to its start, and `process TYPE` around its handler, which is the active span there.
  *
  * @example export const handler = worker(jobs, handlers, { use: [traceJobs()] });
+ * @throws ConfigurationError - an option is wrong
  */
-export function traceJobs({ relation = 'auto' }: JobTracingOptions = {}): JobMiddleware {
+export function traceJobs(options: JobTracingOptions = {}): JobMiddleware {
+  checkOptions('options', options);
+  const { relation = 'auto' } = options;
   return async (job, next) => {
     const producer = spanContextOf(job.traceparent);
     const isChild = relation === 'child' || (relation === 'auto' && job.mode === 'onDemand');
@@ -124,11 +133,16 @@ export function traceSubmissions(): SubmitTracing {
   };
 }
 
-const spanNameOf = ({ verb, types: [type, ...others] }: SubmitCall): string =>
-  type === undefined || others.length > 0 ? verb : `${verb} ${type}`;
+/** Returns the type of the submitted jobs; undefined if they have several. */
+const onlyTypeOf = ({ types }: SubmitCall): string | undefined => (types.length === 1 ? types[0] : undefined);
 
-const submitted = ({ jobs, types: [type, ...others] }: SubmitCall): Attributes => ({
-  'messaging.system': 'fairlead',
-  'messaging.batch.message_count': jobs,
-  ...(type === undefined || others.length > 0 ? {} : { 'messaging.destination.name': type }),
-});
+const spanNameOf = (call: SubmitCall): string => `${call.verb} ${onlyTypeOf(call) ?? ''}`.trimEnd();
+
+const submitted = (call: SubmitCall): Attributes => {
+  const type = onlyTypeOf(call);
+  return {
+    'messaging.system': 'fairlead',
+    'messaging.batch.message_count': call.jobs,
+    ...(type === undefined ? {} : { 'messaging.destination.name': type }),
+  };
+};

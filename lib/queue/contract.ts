@@ -8,47 +8,53 @@ import type { StartRequest } from '../store/contract/requests.ts';
  * The message about one job: its id and its claim, or what the worker's start needs to make the claim. The payload
  * stays with the item.
  */
-export type DispatchMessage = Pick<StartRequest, 'jobId' | 'claimId' | 'toClaim'>;
+export type DispatchMessage = Pick<StartRequest, 'jobId' | 'claimId' | 'toClaim' | 'startByMs'>;
 
 /** A message and the fleet that it is for. */
 export interface FleetMessage {
   readonly fleet: string;
   readonly message: DispatchMessage;
   /**
-   * Sends the job in a message of its own, so that no process of a function runs it together with others. It may have
-   * ended the process that ran it before.
+   * Whether the job is sent in a message of its own, so that no process of a function runs it together with others. It
+   * may have ended the process that ran it before.
    */
   readonly isAlone: boolean;
 }
 
 /** A queue message as a worker received it. */
 export interface ReceivedMessage {
-  /** At least one job. */
+  /** The jobs of the message, at least one. */
   readonly jobs: readonly DispatchMessage[];
   /** Identifies this delivery, for `delete` and `handBack`. */
   readonly receipt: string;
-  /** 1 for the first delivery. */
+  /** How often the message was received; 1 for the first delivery. */
   readonly receiveCount: number;
 }
 
 /** The most jobs that a wake names. The stream, or the reads of their lines, bring further ones. */
 export const WAKE_JOBS_MAX = 50;
 
-/** Queues delay messages by whole seconds, */
+/** The step of delays: queues delay messages by whole seconds. */
 export const WAKE_STEP_MS = 1_000;
-/** and by no more than a quarter of an hour. */
+/** The longest delay of a message: a quarter of an hour. */
 export const WAKE_DELAY_MAX_MS = 900_000;
 
 /** Asks for a pass of a partition. */
 export interface WakeRequest {
   readonly partition: number;
-  /** 0 to 900,000. @default 0 */
+  /** The delay of the wake, 0 to 900,000. @default 0 */
   readonly delayMs?: number | undefined;
-  /** Epoch ms of what it is for: a dispatcher that is woken before that by its own clock sends it again. */
+  /**
+   * Epoch ms at which the work is due that the wake is for. A dispatcher that is woken before that by its own clock
+   * sends the wake again.
+   */
   readonly dueAtMs?: number | undefined;
-  /** Jobs that are being stored there, at most `WAKE_JOBS_MAX`: the dispatcher that is woken looks them up. */
+  /**
+   * Ids of jobs that are being stored in the partition, at most `WAKE_JOBS_MAX`. The dispatcher that is woken looks
+   * them up.
+   */
   readonly jobIds?: readonly string[] | undefined;
-  /** Gives it up: it may have been sent by then, or not. */
+  /** Aborts to give the request up. The wake may have been sent by then, or not. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -79,7 +85,7 @@ export interface JobQueue {
    * that are already gone are ignored.
    */
   handBack(fleet: string, receipts: readonly string[]): Promise<void>;
-  /** Deletes deliveries. Those that are already gone are ignored. */
+  /** Deletes deliveries. Deliveries that are already gone are ignored. */
   delete(fleet: string, receipts: readonly string[]): Promise<void>;
   /** Asks for a pass of a partition, at least once. */
   sendWake(wake: WakeRequest): Promise<void>;
@@ -104,9 +110,9 @@ export interface OutcomeOutbox {
   keepOutcomes(unpublished: UnpublishedOutcomes, delayMs: number): Promise<void>;
   /** Moves events that the bus will never take to the dead letters, with the reason, for a person to decide. */
   setOutcomesAside(unpublished: UnpublishedOutcomes, reason: string): Promise<void>;
-  /** Returns up to ten visible ones, and hides each for two minutes. */
+  /** Returns up to ten visible entries, and hides each for two minutes. */
   takeOutcomes(): Promise<readonly TakenOutcomes[]>;
-  /** Deletes those that were published or stored again. */
+  /** Deletes the entries that were published or stored again. */
   deleteOutcomes(receipts: readonly string[]): Promise<void>;
 }
 
@@ -137,7 +143,7 @@ export interface QueueView {
   /** Messages that were received and not deleted yet. */
   readonly taken: number;
   readonly deadLetters: number;
-  /** Some of the dead letters. */
+  /** Some of the dead letters, to show them. */
   readonly shown: readonly DeadLetterView[];
 }
 

@@ -11,7 +11,12 @@ import {
 
 /** Encodes a single job as an object, and several as a list. */
 export function encodeDispatchMessage(jobs: readonly DispatchMessage[]): string {
-  const named = jobs.map(({ jobId, claimId, toClaim }) => ({ jobId, claimId, toClaim }));
+  const named = jobs.map(({ jobId, claimId, toClaim, startByMs }) => ({
+    jobId,
+    claimId,
+    toClaim,
+    startByMs,
+  }));
   return JSON.stringify(named.length === 1 ? named[0] : { jobs: named });
 }
 
@@ -20,14 +25,14 @@ export function* groupsOf<T>(all: readonly T[], most: number): Generator<readonl
   for (let from = 0; from < all.length; from += most) yield all.slice(from, from + most);
 }
 
-/** A wake's body. A receiver that ignores `jobIds` treats it as any other wake. */
+/** Returns a wake's body. A receiver that ignores `jobIds` treats it as any other wake. */
 export const encodeWake = ({ partition, dueAtMs, jobIds }: WakeRequest): string =>
   JSON.stringify({ partition, dueAtMs, jobIds });
 
 export const encodeLook = (partition: number, atMs: number): string =>
   JSON.stringify({ partition, asks: 'look', atMs });
 
-/** Valid ids of jobs or schedules. The sender is not trusted, so anything else is dropped. */
+/** Returns the valid ids of jobs or schedules. The sender is not trusted, so anything else is dropped. */
 const idsIn = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.filter((each) => typeof each === 'string' && isJobId(each)) : [];
 
@@ -77,7 +82,10 @@ export function wakeIn(value: unknown): Wake | undefined {
   };
 }
 
-/** @param reason - why the bus will never take them, for the person who reads the dead letter */
+/**
+ * Encodes outcomes for the outbox, or for the dead letters.
+ * @param reason - why the bus will never take them, for the person who reads the dead letter
+ */
 export const encodeOutcomes = (
   { jobIds, scheduleIds, tries }: UnpublishedOutcomes,
   reason?: string,
@@ -121,7 +129,7 @@ export function decodeDispatchMessage(body: string): readonly DispatchMessage[] 
   return jobs;
 }
 
-/** Undefined if the value names no job, or has an entry that is not a job. */
+/** Returns the jobs in a value; undefined if the value names no job, or has an entry that is not a job. */
 function jobsIn(value: unknown): readonly DispatchMessage[] | undefined {
   const named =
     typeof value === 'object' && value !== null && 'jobs' in value && Array.isArray(value.jobs)
@@ -131,14 +139,16 @@ function jobsIn(value: unknown): readonly DispatchMessage[] | undefined {
     if (typeof each !== 'object' || each === null || !('jobId' in each) || !('claimId' in each)) return [];
     const { jobId, claimId } = each;
     if (typeof jobId !== 'string' || typeof claimId !== 'string') return [];
-    if (!('toClaim' in each)) return [{ jobId, claimId }];
+    const startBy = 'startByMs' in each ? { startByMs: Number(each.startByMs) } : {};
+    if (Number.isNaN(startBy.startByMs)) return [];
+    if (!('toClaim' in each)) return [{ jobId, claimId, ...startBy }];
     const toClaim = plannedClaimIn(each.toClaim);
-    return toClaim === undefined || !isClaimId(claimId) ? [] : [{ jobId, claimId, toClaim }];
+    return toClaim === undefined || !isClaimId(claimId) ? [] : [{ jobId, claimId, toClaim, ...startBy }];
   });
   return jobs.length > 0 && jobs.length === named.length ? jobs : undefined;
 }
 
-/** Undefined if the value is not a planned claim. */
+/** Returns the planned claim in a value; undefined if the value is none. */
 function plannedClaimIn(value: unknown): PlannedClaim | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { version, fleet, claimedAtMs, declared } = value as Readonly<Record<string, unknown>>;

@@ -5,7 +5,7 @@
  * ignored.
  */
 export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  // It removes its own listener, because Promise.race with one long-lived promise would leak memory at each call.
+  // The listener is removed once the work is over. `Promise.race` with a promise of a long-lived signal would leak memory at each call.
   return new Promise((resolve, reject) => {
     const end = (): void => resolve(undefined);
     const settled = (): void => signal.removeEventListener('abort', end);

@@ -19,7 +19,7 @@ export const namesIn = (text = ''): readonly string[] =>
     .map((name) => name.trim())
     .filter((name) => name !== '');
 
-/** The metrics that the environment asks for in addition to the standard ones. Unknown names are ignored. */
+/** Returns the metrics that the environment asks for in addition to the standard ones. Unknown names are ignored. */
 export function askedMetricsOf(environment: Readonly<Record<string, string | undefined>>): AskedMetrics {
   const [metrics, by] = [namesIn(environment[METRICS_TOLD]), namesIn(environment[METRICS_BY])];
   return {
@@ -28,7 +28,7 @@ export function askedMetricsOf(environment: Readonly<Record<string, string | und
   };
 }
 
-/** A writer for the metrics of one scheduler, which is identified by the name of its table. */
+/** Returns a writer for the metrics of one scheduler, which is identified by the name of its table. */
 function metricsOf(scheduler: string): Powertools {
   const metrics = new Powertools({ namespace: METRICS_NAMESPACE });
   // Powertools' default dimension names a service; ours names the scheduler.

@@ -2,7 +2,7 @@
 import { EnvironmentError } from '../core/errors.ts';
 
 /**
- * A variable that must be set.
+ * Returns a variable that must be set.
  *
  * @param wayOut - goes on behind `NAME is not set`, with its punctuation
  * @throws EnvironmentError if it is missing or empty

@@ -21,6 +21,6 @@ export const laterBy = ({ wallMs, monotonicMs }: Instant, ms: number): Instant =
   monotonicMs: monotonicMs + ms,
 });
 
-/** The most time that may have passed since then, in milliseconds. */
+/** Returns the most time that may have passed since then, in milliseconds. */
 export const sinceMs = (clock: Pick<Clock, 'nowMs' | 'monotonicMs'>, then: Instant): number =>
   Math.max(clock.nowMs() - then.wallMs, clock.monotonicMs() - then.monotonicMs);

@@ -4,7 +4,7 @@ import type { AskedMetrics, Metrics } from '../metrics/contract.ts';
 import type { Clock } from './contract.ts';
 import { emfText } from './emf.ts';
 
-/** CloudWatch keeps one value a minute, so one line a minute is cheapest. */
+/** Milliseconds between two lines. CloudWatch keeps one value a minute, so one line a minute is cheapest. */
 const EVERY_MS = 60_000;
 
 export interface ProcessMetrics {

@@ -1,7 +1,7 @@
 /** The real clock and log. */
 import type { Clock, Log } from './contract.ts';
 
-// Node's timers take 31 bits. A longer sleep consists of several.
+// The longest sleep of one timer, because Node's timers take 31 bits. A longer sleep consists of several.
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
@@ -54,7 +54,7 @@ export function jsonLog(write: (line: string) => void): Log {
   return { debug: entry('debug'), info: entry('info'), warn: entry('warn'), error: entry('error') };
 }
 
-/** Undefined if a field cannot be read, or contains itself. */
+/** Returns the fields as one line of JSON; undefined if a field cannot be read, or contains itself. */
 function lineOf(fields: Readonly<Record<string, unknown>>): string | undefined {
   try {
     return JSON.stringify(fields, (_, value: unknown) => {

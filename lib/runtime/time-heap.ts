@@ -17,12 +17,12 @@ export class TimeHeap<T> {
     return this.#heap.length;
   }
 
-  /** When the next entry is due; undefined if the heap is empty. */
+  /** Returns when the next entry is due; undefined if the heap is empty. */
   get nextAtMs(): number | undefined {
     return this.#heap[0]?.atMs;
   }
 
-  /** The next entry, due or not. */
+  /** Returns the next entry, due or not; undefined if the heap is empty. */
   get next(): T | undefined {
     return this.#heap[0]?.value;
   }
@@ -50,7 +50,7 @@ export class TimeHeap<T> {
     return first;
   }
 
-  /** A new heap with the entries for which `keep` returns true. */
+  /** Returns a new heap with the entries for which `keep` returns true. */
   filtered(keep: (value: T) => boolean): TimeHeap<T> {
     const kept = new TimeHeap<T>();
     const entries = this.#heap.filter((entry) => keep(entry.value));

@@ -11,11 +11,13 @@ import type { Rejection } from '../store/contract/records.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
 import { logRefusedEvents, logRejection, REJECTION_TTL_MS } from '../submit/ingest.ts';
 import { dependsOnDeclaration, type RequestRefusal } from '../submit/request.ts';
+import { fullText } from '../submit/waiting.ts';
 import { parseSchedule, scheduleIdProblem } from './request.ts';
 import {
   deleteSchedule,
   pauseSchedule,
   putSchedule,
+  type RunRequest,
   resumeSchedule,
   runNow,
   type SchedulesContext,
@@ -132,7 +134,6 @@ async function carryOut(
   const refusal = detailRefusal(verb, detail);
   if (refusal !== undefined) return refusal;
   const { id: scheduleId, schedule } = detail as { readonly id: string; readonly schedule?: unknown };
-  const missing = { field: 'id', reason: `no schedule has the id ${JSON.stringify(scheduleId)}` };
   const owned = {
     field: 'id',
     reason: `schedule ${scheduleId} is declared by a deployment: change it there`,
@@ -150,20 +151,43 @@ async function carryOut(
       return outcome === 'owned' ? owned : undefined;
     }
     case 'pause':
-      return (await pauseSchedule(given, scheduleId)) === undefined ? missing : undefined;
+      return (await pauseSchedule(given, scheduleId)) === undefined ? noSchedule(scheduleId) : undefined;
     case 'resume':
-      return (await resumeSchedule(given, scheduleId)) === undefined ? missing : undefined;
-    case 'run': {
-      const asked = { askedAtMs, traceparent };
-      let outcome = await runNow(given, scheduleId, asked);
-      if (outcome.kind === 'unknownType' && given.newest !== undefined)
-        outcome = await runNow({ ...given, ...(await given.newest()) }, scheduleId, asked);
-      if (outcome.kind === 'made') return undefined;
-      if (outcome.kind === 'missing') return missing;
-      return { field: 'id', reason: unknownType(scheduleId, outcome.type) };
-    }
+      return (await resumeSchedule(given, scheduleId)) === undefined ? noSchedule(scheduleId) : undefined;
+    case 'run':
+      return runAsked(given, scheduleId, { askedAtMs, traceparent });
   }
 }
+
+async function runAsked(
+  given: ScheduleIngestContext,
+  scheduleId: string,
+  asked: RunRequest,
+): Promise<FieldRefusal | undefined> {
+  let outcome = await runNow(given, scheduleId, asked);
+  if (outcome.kind === 'unknownType' && given.newest !== undefined)
+    outcome = await runNow({ ...given, ...(await given.newest()) }, scheduleId, asked);
+  switch (outcome.kind) {
+    case 'made':
+      return undefined;
+    case 'missing':
+      return noSchedule(scheduleId);
+    case 'full':
+      return { field: 'id', reason: `${fullText(outcome)} (schedule ${scheduleId})` };
+    case 'unknownType':
+      return { field: 'id', reason: unknownType(scheduleId, outcome.type) };
+    case 'misfit':
+      return {
+        field: outcome.misfit.field.join('.'),
+        reason: `${outcome.misfit.reason} (schedule ${scheduleId})`,
+      };
+  }
+}
+
+const noSchedule = (scheduleId: string): FieldRefusal => ({
+  field: 'id',
+  reason: `no schedule has the id ${JSON.stringify(scheduleId)}`,
+});
 
 const unknownType = (scheduleId: string, type: string): string =>
   `schedule ${scheduleId} makes jobs of the type ${JSON.stringify(type)}, which is not declared: declare it, or put the schedule with another one`;
@@ -201,7 +225,7 @@ async function parseByNewest(
 }
 
 const parseBy = (context: ScheduleIngestContext, schedule: unknown): Parsed =>
-  parseSchedule(schedule, context.nowMs(), context.configuration.types);
+  parseSchedule(schedule, context.nowMs(), context.configuration);
 
 type RejectContext = Pick<ScheduleIngestContext, 'events' | 'log' | 'nowMs'> & {
   readonly store: Pick<SubmitStore, 'recordRejections'>;

@@ -1,10 +1,19 @@
 /** Validates schedules as users request them. The client, the CLI, events and deployments share these rules. */
-import { z } from 'zod';
-import type { JobTypeConfiguration } from '../core/configuration.ts';
+import * as z from 'zod';
+import type { JobTypeConfiguration, LimitConfiguration } from '../core/configuration.ts';
 import { type DurationInput, durationMs } from '../core/duration.ts';
 import { ConfigurationError, show } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
-import { JOB_MODES, type Json, PRIORITY_MAX, PRIORITY_MIN, type Tags } from '../core/job.ts';
+import {
+  JOB_MODES,
+  type JobKeys,
+  type JobUnits,
+  type Json,
+  PRIORITY_MAX,
+  PRIORITY_MIN,
+  type Tags,
+} from '../core/job.ts';
+import { isReference, REFERENCE_REFUSED } from '../core/object-reference.ts';
 import {
   fillTemplate,
   MISFIRE_POLICIES,
@@ -24,13 +33,16 @@ import {
 } from '../core/schedule.ts';
 import { didYouMean } from '../core/spelling.ts';
 import { readCron } from '../cron/croner.ts';
+import { misfitOf } from '../submit/misfit.ts';
 import {
+  fairnessKeyText,
   isDeeperThan,
+  keysRecord,
   keyText,
-  missingOf,
+  namedRecords,
   REQUEST_LIMITS,
-  tagsField,
   tagsRecord,
+  unitsRecord,
   wholeNumber,
 } from '../submit/request.ts';
 
@@ -118,15 +130,18 @@ const timeShape = {
   jitter: duration(0, '30s or 5m').optional(),
 };
 
-const scheduleShape = z.strictObject({
+/** The schema of a requested schedule. */
+export const scheduleShape = z.strictObject({
   ...timeShape,
   type: z.string(),
   payload: z.unknown().optional(),
   payloadTemplate: z.unknown().optional(),
   priority: wholeNumber(PRIORITY_MIN, PRIORITY_MAX).optional(),
   mode: z.enum(JOB_MODES).optional(),
-  fairnessKey: keyText.optional(),
+  fairnessKey: fairnessKeyText.optional(),
   resourceId: keyText.min(1, 'must not be empty; leave it out instead').optional(),
+  keys: keysRecord.optional(),
+  units: unitsRecord.optional(),
   tags: tagsRecord.optional(),
   misfire: z.enum(MISFIRE_POLICIES).optional(),
   misfireGrace: duration(0, '1m').optional(),
@@ -174,6 +189,10 @@ export interface ScheduleRequest {
   readonly mode?: ScheduleSpec['job']['mode'] | undefined;
   readonly fairnessKey?: string | undefined;
   readonly resourceId?: string | undefined;
+  /** Further keys of its jobs by their names, such as `{ org: 'acme' }`, for limits that are declared with `keyedBy`. */
+  readonly keys?: JobKeys | undefined;
+  /** The units of each of its jobs by the names of limits, such as `{ openai: 1200 }`, for rates that count units. */
+  readonly units?: JobUnits | undefined;
   /** The tags of its jobs, such as `{ report: 'monthly' }`. */
   readonly tags?: Tags | undefined;
   /** Which missed firings are made up for: none, one for all of them, or each. @default once */
@@ -207,7 +226,7 @@ export interface ScheduleRefusal {
   readonly wayOut: string;
 }
 
-/** The least grace with misfire `skip`. A delayed wake arrives within whole seconds, and clocks may differ by some seconds. */
+/** The least grace with misfire `skip`. The delay of a wake is rounded up to whole seconds, and clocks may differ by some seconds. */
 const SKIP_GRACE_LEAST_MS = 5_000;
 
 export type ParsedSchedule = { readonly spec: ScheduleSpec } | Refused;
@@ -239,22 +258,24 @@ export const scheduleIdProblem = (id: unknown): string | undefined =>
     ? undefined
     : `must be 1 to ${SCHEDULE_LIMITS.idBytes} letters, digits and ._:@/+-, beginning with a letter or digit (got ${show(id)})`;
 
+/** The declared types and limits of the jobs that a schedule may make. */
+interface DeclaredTypes {
+  readonly types: readonly Pick<JobTypeConfiguration, 'type' | 'requires' | 'limits'>[];
+  readonly limits?: readonly LimitConfiguration[] | undefined;
+}
+
 /**
  * Parses a requested schedule. It refuses schedules that can never fire.
  *
- * @param types - the pool's job types; undefined if the caller does not know them
+ * @param pool - the pool's job types and limits; undefined if the caller does not know them
  */
-export function parseSchedule(
-  given: unknown,
-  nowMs: number,
-  types?: readonly Pick<JobTypeConfiguration, 'type' | 'requires'>[],
-): ParsedSchedule {
+export function parseSchedule(given: unknown, nowMs: number, pool?: DeclaredTypes): ParsedSchedule {
   const parsed = scheduleShape.safeParse(given, { error: inWords });
   if (!parsed.success) return issueOf(parsed.error, given);
   const { data } = parsed;
   const times = timesOf(data);
   if ('refusal' in times) return times;
-  const job = jobPartOf(data, types);
+  const job = jobPartOf(data, pool);
   if ('refusal' in job) return job;
   const { misfireGrace } = data;
   if (data.misfire === 'skip' && misfireGrace !== undefined && misfireGrace < SKIP_GRACE_LEAST_MS) {
@@ -397,10 +418,20 @@ function firesOrRefusal(spec: TimeSpec, fromMs: number): { readonly fires: Fires
   }
   if (spec.endMs !== undefined && spec.endMs <= fromMs)
     return refuse('end', `is in the past: it must be after ${isoOf(fromMs)}`, isoOf(spec.endMs));
+  const given = spec.when.kind === 'cron' ? spec.when.expression : `${spec.when.everyMs}ms`;
+  const { when, timeZone } = spec;
+  const unbounded: TimeSpec = { when, timeZone, blackouts: [], jitterMs: 0 };
+  if (firesOf(rulesOf(unbounded as ScheduleSpec, 0), readCron).next(0) === undefined)
+    return refuse(
+      when.kind,
+      'never fires: its date does not exist, such as 30 February',
+      given,
+      'Use a date that exists; L is the last day of a month.',
+    );
   return refuse(
-    spec.when.kind,
-    'never fires: start, end and blackouts leave none of its times, or its date does not exist, such as 30 February',
-    spec.when.kind === 'cron' ? spec.when.expression : `${spec.when.everyMs}ms`,
+    when.kind,
+    `never fires after ${isoOf(fromMs)}: start, end and blackouts leave none of its times`,
+    given,
     `Choose a time before ${isoOf(Math.min(spec.endMs ?? Number.POSITIVE_INFINITY, LAST_FIRING_MS + 1))}.`,
   );
 }
@@ -419,7 +450,7 @@ function* nonJsonValues(value: unknown): Generator {
     yield value;
 }
 
-/** The longest value of each name in a template. */
+/** The longest value of each name in a template, to compute the largest payload. */
 const LONGEST_VALUES = {
   scheduleId: 'x'.repeat(SCHEDULE_LIMITS.idBytes),
   scheduledAt: new Date(LAST_FIRING_MS).toISOString(),
@@ -449,19 +480,31 @@ function templateRefusal(template: Json): Refused | undefined {
   );
 }
 
+/** Refuses a payload that is too large, or looks like a reference. */
+function contentRefusal(field: string, content: Json, text: string): Refused | undefined {
+  const size = Buffer.byteLength(text, 'utf8');
+  if (size > REQUEST_LIMITS.payloadBytes)
+    return refuse(
+      field,
+      `has ${size} bytes, at most ${REQUEST_LIMITS.payloadBytes} are accepted; store it elsewhere and send a reference`,
+      undefined,
+    );
+  return isReference(content) ? refuse(field, REFERENCE_REFUSED, undefined) : undefined;
+}
+
 function jobPartOf(
   data: z.output<typeof scheduleShape>,
-  types: readonly Pick<JobTypeConfiguration, 'type' | 'requires'>[] | undefined,
+  pool: DeclaredTypes | undefined,
 ): { readonly job: ScheduleSpec['job'] } | Refused {
   const { type, payload, payloadTemplate } = data;
-  const declared = types?.find((each) => each.type === type);
-  if (types !== undefined && declared === undefined) {
-    const names = types.map((each) => each.type);
+  const declared = pool?.types.find((each) => each.type === type);
+  if (pool !== undefined && declared === undefined) {
+    const names = pool.types.map((each) => each.type);
     const wayOut = `${didYouMean(type, names)}The pool has: ${names.join(', ')}.`;
     return refuse('type', 'is not a job type of this pool', type, wayOut);
   }
-  const missing = declared === undefined ? undefined : missingOf(declared, data);
-  if (missing !== undefined) return refuse(missing.field, missing.reason, undefined);
+  const misfit = pool === undefined || declared === undefined ? undefined : misfitOf(pool, declared, data);
+  if (misfit !== undefined) return refuse(misfit.field.join('.'), misfit.reason, undefined);
   const isTemplate = payloadTemplate !== undefined;
   if (isTemplate && payload !== undefined)
     return refuse('payloadTemplate', 'is given together with payload: give one of the two', payloadTemplate);
@@ -476,13 +519,8 @@ function jobPartOf(
   for (const value of nonJsonValues(content))
     return refuse(field, 'contains a value that JSON cannot represent', value, 'Send null or text instead.');
   const text = JSON.stringify(content);
-  const size = Buffer.byteLength(text, 'utf8');
-  if (size > REQUEST_LIMITS.payloadBytes)
-    return refuse(
-      field,
-      `has ${size} bytes, at most ${REQUEST_LIMITS.payloadBytes} are accepted; store it elsewhere and send a reference`,
-      undefined,
-    );
+  const refused = contentRefusal(field, content, text);
+  if (refused !== undefined) return refused;
   if (isTemplate) {
     const refusal = templateRefusal(content);
     if (refusal !== undefined) return refusal;
@@ -496,7 +534,7 @@ function jobPartOf(
       mode: data.mode ?? 'queued',
       fairnessKey: data.fairnessKey ?? '',
       ...(data.resourceId === undefined ? {} : { resourceId: data.resourceId }),
-      ...tagsField(data.tags),
+      ...namedRecords(data),
     },
   };
 }

@@ -31,11 +31,13 @@ import type { Clock } from '../runtime/contract.ts';
 import { MalformedItemError } from '../store/contract/errors.ts';
 import { pagesOf } from '../store/contract/pages.ts';
 import type { ScheduleStore } from '../store/contract/schedules.ts';
+import { excessUnitsOf, type Misfit } from '../submit/misfit.ts';
+import type { BacklogFull } from '../submit/waiting.ts';
 
 export interface SchedulesContext extends FiringContext {
   readonly store: FiringContext['store'] & ScheduleStore;
   readonly queue: Pick<JobQueue, 'sendWake'>;
-  readonly clock: Pick<Clock, 'nowMs'>;
+  readonly clock: Pick<Clock, 'nowMs' | 'sleep'>;
 }
 
 export type PutOutcome =
@@ -43,7 +45,7 @@ export type PutOutcome =
   /** The schedule belongs to a deployment, or it was created at run time and a deployment wants to change it. */
   | { readonly kind: 'owned'; readonly record: ScheduleRecord };
 
-/** Attempts to write a schedule while others write it. */
+/** How often a write of a schedule is tried while others write it. */
 const TRIES_MAX = 10;
 
 /**
@@ -83,7 +85,7 @@ async function wake(context: SchedulesContext, { state }: ScheduleRecord): Promi
 const sameTimes = (one: ScheduleSpec, other: ScheduleSpec): boolean => timesText(one) === timesText(other);
 const timesText = (spec: ScheduleSpec): string => JSON.stringify([rulesOf(spec, 0), spec.jitterMs]);
 
-/** Compares as JSON with sorted field names, so equal content gives equal text. */
+/** Whether two specs are the same: as JSON with sorted field names, equal content gives equal text. */
 const isSame = (one: ScheduleSpec, other: ScheduleSpec): boolean => canonical(one) === canonical(other);
 const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, each: unknown) =>
@@ -120,15 +122,15 @@ export async function putSchedule(
 }
 
 /**
- * The first revision of a new schedule. It is not 1, because a process that read an earlier schedule of the same id,
- * and was paused while that one was deleted, must not mistake this one for it. It is derived from the time: no schedule
- * is written 1,000 times in a millisecond.
+ * Returns the first revision of a new schedule. It is not 1, because a process that read an earlier schedule of the
+ * same id, and was paused while that one was deleted, must not mistake this one for it. It is derived from the time: no
+ * schedule is written 1,000 times in a millisecond.
  */
 const firstRevision = (nowMs: number): number => Math.floor(nowMs) * 1_000 + 1;
 
 /**
- * The history entries for firings that were skipped while the schedule was stopped. They are added when a change
- * restarts a schedule that stopped by itself, or changes the times of a paused one.
+ * Returns the history entries for firings that were skipped while the schedule was stopped. They are added when a
+ * change restarts a schedule that stopped by itself, or changes the times of a paused one.
  */
 function skippedEntries(
   read: ScheduleRecord | undefined,
@@ -270,7 +272,10 @@ export type RunNowOutcome =
   /** No schedule has this id. */
   | { readonly kind: 'missing' }
   /** The type of its jobs is not declared any more, so no worker would run the job. */
-  | { readonly kind: 'unknownType'; readonly type: string };
+  | { readonly kind: 'unknownType'; readonly type: string }
+  /** Its jobs have more units than one may have now. */
+  | { readonly kind: 'misfit'; readonly misfit: Misfit }
+  | BacklogFull;
 
 /** Makes a schedule's job now, in addition to its regular firings. */
 export async function runNow(
@@ -288,6 +293,8 @@ export async function runNow(
     const { state, spec } = read;
     if (!context.configuration.types.some(({ type }) => type === spec.job.type))
       return { kind: 'unknownType', type: spec.job.type };
+    const misfit = excessUnitsOf(context.configuration, spec.job);
+    if (misfit !== undefined) return { kind: 'misfit', misfit };
     const last = state.history.findLast(({ what }) => what === 'manual');
     const atMs = askedAtMs ?? Math.max(context.nowMs(), (last?.atMs ?? 0) + 1);
     const firing = { atMs, isManual: true };
@@ -298,15 +305,15 @@ export async function runNow(
       // planted: run-now-moves
       making: [firing],
       previousMs: state.lastMs,
-      // Keeps the schedule in the line of due schedules, where a pass finds and completes the firing if this process
-      // dies. Stopped schedules need it as well.
+      // This keeps the schedule in the line of due schedules, where a pass finds and completes the firing if this
+      // process dies. Stopped schedules need it as well.
       // planted: asked-for-nowhere
       dueMs: state.dueMs ?? atMs,
       ...withEntries(read, [{ atMs, what: 'manual' }]),
     });
     if (making === undefined) continue;
-    await complete(context, making, traceparent);
-    return { kind: 'made', jobId: firingJobId(id, firing) };
+    const [full] = (await complete(context, making, traceparent)).full ?? [];
+    return full ?? { kind: 'made', jobId: firingJobId(id, firing) };
   }
   throw new ThrottledError(
     `schedule ${id}: other processes changed it during each of ${TRIES_MAX} attempts, nothing was changed; try again`,

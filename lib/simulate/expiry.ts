@@ -32,7 +32,7 @@ export class Expiry {
     this.#resets = due;
   }
 
-  /** The caller calls it before each arrival. */
+  /** Notes an arrival, and evicts what has expired. The caller calls this before the job arrives. */
   arrive(fairnessKey: string, type: string, resourceId: string | undefined, nowMs: number): void {
     const { keyTtlMs, estimateTtlMs } = this.#fairness;
     const isStale = [

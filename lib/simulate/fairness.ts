@@ -13,7 +13,7 @@ import { type AnyId, compareIds, refuseDuplicates } from './scenario-file.ts';
 export interface FairnessResult {
   /** Starts in order: the instant, and the arrival's id. */
   readonly dispatch: readonly (readonly [atMs: number, id: AnyId])[];
-  /** Cost of each fairness key in seconds, at `untilMs`. */
+  /** The cost of each fairness key in seconds, at `untilMs`. */
   readonly accumulated: Readonly<Record<string, number>>;
   /** Estimates in seconds, by type, then job id. */
   readonly estimates: readonly (readonly [type: string, jobId: string, cost: number])[];
@@ -30,10 +30,13 @@ export interface Run {
 type Arrival = FairnessScenario['arrivals'][number];
 
 const FLEET = 'all';
-/** The reference text has no slots: only caps limit how many jobs run. */
+/** How many slots the scheduler gets. The reference text has no slots: only caps limit how many jobs run. */
 const SLOTS = 2 ** 31;
 
-/** @throws ValidationError with a path that begins with `path`, the scenario's. */
+/**
+ * Runs a scenario.
+ * @throws ValidationError with a path that begins with `path`, the scenario's.
+ */
 export function simulateFairness(
   scenario: FairnessScenario,
   path: string,
@@ -125,8 +128,8 @@ function refuseConflictingTerms({ config, arrivals }: FairnessScenario, path: st
 }
 
 /**
- * The reference text's configuration as one of the product, with features that the text lacks switched off. The text
- * gives costs in seconds.
+ * Returns the reference text's configuration as one of the product, with features that the text lacks switched off. The
+ * text gives costs in seconds.
  */
 function poolOf(config: FairnessScenario['config']): PoolConfiguration {
   const tiers = [...new Set(config.types.map(({ priority }) => priority))].sort((one, other) => other - one);

@@ -22,7 +22,10 @@ import type { PartitionsCase } from './reference-scenarios.ts';
 
 type Input<Kind extends PartitionsCase['kind']> = Extract<PartitionsCase, { kind: Kind }>['input'];
 
-/** @throws ValidationError with a path that begins with `path`, the case's, for errors that the schemas cannot find. */
+/**
+ * Runs a case.
+ * @throws ValidationError with a path that begins with `path`, the case's, for errors that the schemas cannot find.
+ */
 export function simulatePartitions(
   scenario: PartitionsCase,
   path: string,
@@ -176,7 +179,7 @@ function followLease(
   };
 }
 
-/** The lease after all heartbeats of an uninterrupted period, the last of them strictly before its end. */
+/** Returns the lease after all heartbeats of an uninterrupted period, the last of them strictly before its end. */
 function beatUntil(
   lease: Lease,
   claim: LeaseInput['claims'][number],
@@ -230,7 +233,9 @@ function stealDecision(input: Input<'steal-decision'>, path: string): Readonly<R
   return plan.kind === 'steal' ? { allowed: true, from: plan.from, moved: plan.moved } : { allowed: false };
 }
 
-/** Steals are decided one by one. A run that still moves jobs after this many is reported as it is. */
+/**
+ * The most steals of a run, which are decided one by one. A run that still moves jobs after these is reported as it is.
+ */
 const MOST_TRANSFERS = 100_000;
 
 function stealRun(input: StealInput, path: string): Readonly<Record<string, unknown>> {

@@ -3,7 +3,7 @@
  * fields are refused, because they are misspelt settings. `resolveConfiguration` checks the configuration itself, as it
  * does on deployment.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { JOB_MODES, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../store/contract/bounds.ts';
 import { caseId, count, durationMs, instantMs, intervalMs } from './scenario-file.ts';
@@ -17,6 +17,10 @@ const jobShape = {
   mode: z.enum(JOB_MODES).default('queued'),
   fairnessKey: z.string().max(200).default(''),
   resourceId: name.optional(),
+  /** Further keys, for limits that are declared with `keyedBy`. */
+  keys: z.record(name, name).optional(),
+  /** Units by the names of limits, for rates that count them. */
+  units: z.record(name, z.int().min(1)).optional(),
   /** Duration of a successful attempt. */
   durationMs,
   /** The errors of the first attempts. The attempt after the last error succeeds. */

@@ -15,6 +15,7 @@ import { isDeclared, parseScope, type Scope } from '../core/scope.ts';
 import { readCron } from '../cron/croner.ts';
 import { LedgerCache } from '../dispatch/view/ledger-cache.ts';
 import { openCache } from '../dispatch/view/partition-cache.ts';
+import type { WorkerLease } from '../local/scheduler.ts';
 import type { EstimateRecord } from '../store/contract/records.ts';
 import type { StoreEvent } from '../store/memory/imitation/imitation.ts';
 import { type JobRequest, jobFrom, parseRequests } from '../submit/request.ts';
@@ -22,7 +23,7 @@ import { LEASE_MARGIN_MS } from '../worker/membership.ts';
 import { LEASE_MAX_MS } from '../worker/process/options.ts';
 import { Agenda } from './agenda.ts';
 import type { Run } from './fairness.ts';
-import { SimulatedPool, type Work, type WorkerLease } from './pool.ts';
+import { SimulatedPool, type Work } from './pool.ts';
 import type {
   ProductEvent,
   ProductJob,
@@ -54,8 +55,8 @@ const MOST_LISTED = 100;
 /** Candidates for the time between heartbeats, at least one every 5 s. A minute is a whole number of each. */
 const HEARTBEAT_CHOICES_MS = [5_000, 2_000, 1_000, 500, 200, 100] as const;
 /**
- * When the scenario begins. Ledgers are reset when the clock shows a multiple of `resetEveryMs`, so the scenario begins
- * at one. With schedules, whose times depend on the clock, it begins at `startsAt`.
+ * Returns when the scenario begins, in epoch ms. Ledgers are reset when the clock shows a multiple of `resetEveryMs`,
+ * so the scenario begins at one. With schedules, whose times depend on the clock, it begins at `startsAt`.
  */
 const startEpochMs = (startsAtMs: number, { fairness }: PoolConfiguration, hasSchedules: boolean): number =>
   fairness.resetEveryMs === null || hasSchedules
@@ -71,7 +72,7 @@ type AgendaEntry =
   | { readonly kind: 'vanish'; readonly worker: ProductWorker }
   | { readonly kind: 'submit'; readonly id: string; readonly request: JobRequest }
   | { readonly kind: 'due'; readonly id: string }
-  /** A schedule is due, so a pass must look at it. */
+  /** A schedule is due. A pass must look at it. */
   | { readonly kind: 'look'; readonly schedule: string };
 
 /**
@@ -87,7 +88,10 @@ const RANKS: Readonly<Record<AgendaEntry['kind'], number>> = {
   look: 3,
 };
 
-/** @throws ValidationError with a path that begins with `path`, the scenario's. */
+/**
+ * Runs a scenario.
+ * @throws ValidationError with a path that begins with `path`, the scenario's.
+ */
 export async function simulateProduct(
   scenario: ProductScenario,
   path: string,
@@ -198,7 +202,7 @@ class Simulation {
 
   /** Checks a job with the rules for producers' requests. */
   #requestOf(job: ProductSchedule['job'], path: string): JobRequest {
-    const { type, priority, mode, fairnessKey, resourceId } = job;
+    const { type, priority, mode, fairnessKey, resourceId, keys, units } = job;
     if (!this.#configuration.types.some((known) => known.type === type)) {
       const known = this.#configuration.types.slice(0, 10).map((each) => each.type);
       throw new ValidationError(
@@ -206,7 +210,15 @@ class Simulation {
         `${type} is not a type of the configuration (${known.join(', ')})`,
       );
     }
-    const asked = { type, priority, mode, fairnessKey, ...(resourceId === undefined ? {} : { resourceId }) };
+    const asked = {
+      type,
+      priority,
+      mode,
+      fairnessKey,
+      ...(resourceId === undefined ? {} : { resourceId }),
+      ...(keys === undefined ? {} : { keys }),
+      ...(units === undefined ? {} : { units }),
+    };
     const { accepted, refused } = parseRequests(asked, this.#configuration);
     const [refusal] = refused;
     if (refusal !== undefined) throw new ValidationError(`${path}.${refusal.field}`, refusal.reason);
@@ -273,7 +285,7 @@ class Simulation {
     });
   }
 
-  /** Undefined if the text is not a scope, or names something that is not declared. */
+  /** Returns the scope of a text; undefined if the text is not a scope, or names something that is not declared. */
   #scopeIn(text: string): Scope | undefined {
     const scope = parseScope(text);
     return scope !== undefined && isDeclared(scope, this.#configuration) ? scope : undefined;
@@ -410,7 +422,7 @@ class Simulation {
     };
   }
 
-  /** The costs, weights and estimates that a pass would begin with. */
+  /** Returns the costs, weights and estimates that a pass would begin with. */
   async #ledgers(): Promise<{
     readonly costs: ReadonlyMap<string, number>;
     readonly weights: ReadonlyMap<string, number>;
@@ -461,7 +473,10 @@ function combined(learned: readonly EstimateRecord[]): ProductResult['estimates'
     .sort(([oneType, one], [otherType, other]) => compare(oneType, otherType) || compare(one, other));
 }
 
-/** A worker process's lease, with the longest heartbeat interval that it allows; undefined for the product's default. */
+/**
+ * Returns a worker process's lease, with the longest heartbeat interval that it allows; undefined for the product's
+ * default.
+ */
 function workerLeaseOf(leaseMs: number | undefined, path: string): WorkerLease | undefined {
   if (leaseMs === undefined) return undefined;
   const heartbeatMs = HEARTBEAT_CHOICES_MS.find((each) => 2 * each <= leaseMs - LEASE_MARGIN_MS);

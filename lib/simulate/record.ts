@@ -27,6 +27,7 @@ export interface Share {
   readonly succeeded: number;
   readonly failed: number;
   readonly cancelled: number;
+  readonly expired: number;
   readonly waiting: number;
   readonly running: number;
   /** Slot time used, in ms. */
@@ -51,6 +52,7 @@ interface Tally {
   succeeded: number;
   failed: number;
   cancelled: number;
+  expired: number;
   busyMs: number;
   waitMs: number;
   waitMaxMs: number;
@@ -234,9 +236,9 @@ export class SimulationRecord {
   }
 
   #countEnd(job: Job): void {
-    const outcome = job.state === 'succeeded' ? 'succeeded' : job.state === 'failed' ? 'failed' : 'cancelled';
-    for (const tally of this.#jobTallies(job)) tally[outcome] += 1;
-    if (outcome !== 'succeeded') return;
+    if (!isTerminal(job.state)) return;
+    for (const tally of this.#jobTallies(job)) tally[job.state] += 1;
+    if (job.state !== 'succeeded') return;
     const { type, resourceId } = job;
     this.#learned.set(JSON.stringify([type, resourceId]), { type, resourceId });
   }
@@ -254,14 +256,15 @@ export class SimulationRecord {
   }
 
   #shareOf(tally: Tally): Share {
-    const { submitted, started, succeeded, failed, cancelled, running, waitMs, waitMaxMs } = tally;
+    const { submitted, started, succeeded, failed, cancelled, expired, running, waitMs, waitMaxMs } = tally;
     return {
       submitted,
       started,
       succeeded,
       failed,
       cancelled,
-      waiting: submitted - succeeded - failed - cancelled - running,
+      expired,
+      waiting: submitted - succeeded - failed - cancelled - expired - running,
       running,
       busyMs: this.#busyMs(tally),
       waitMeanMs: started === 0 ? 0 : waitMs / started,
@@ -299,6 +302,7 @@ function tallyOf(tallies: Map<string, Tally>, name: string): Tally {
     succeeded: 0,
     failed: 0,
     cancelled: 0,
+    expired: 0,
     busyMs: 0,
     waitMs: 0,
     waitMaxMs: 0,

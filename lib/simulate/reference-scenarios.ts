@@ -2,7 +2,7 @@
  * Schemas of the four reference formats. Unknown fields are refused, so that no setting is ignored silently. Expected
  * results and remarks for readers are accepted and not read.
  */
-import { z } from 'zod';
+import * as z from 'zod';
 import { JOB_MODES } from '../core/job.ts';
 import { anyId, caseId, count, durationMs, instantMs, intervalMs } from './scenario-file.ts';
 
@@ -61,7 +61,7 @@ export const fairnessScenario = z.strictObject({
       jobId: z.string(),
       fairnessKey: z.string(),
       durationMs,
-      /** The same as in its type, repeated for readers. */
+      /** The priority of the job's type, repeated for readers. */
       priority: count.optional(),
       conflictGroup: z.string().nullable().optional(),
     }),

@@ -1,13 +1,16 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { ValidationError } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
 
-/** Arrays beyond this are refused: results would not be looked at by anyone. */
+/** The longest array of a file. Nothing would look at all results of a longer one. */
 export const LONGEST_ARRAY = 200_000;
 
 const NESTING_MAX = 32;
 
-/** @throws ValidationError if the text is not JSON that a scenario could be. */
+/**
+ * Parses the text of a scenario's file.
+ * @throws ValidationError if the text is not JSON that a scenario could be.
+ */
 export function parseScenarioText(text: string): unknown {
   if (text.trim() === '') throw new ValidationError('', 'the file is empty');
   let value: unknown;
@@ -41,7 +44,7 @@ export function check<Schema extends z.ZodType>(
   throw new ValidationError(field, unknown.length > 0 ? 'is not a known field' : lowerFirst(issue.message));
 }
 
-/** `['cases', 3, 'id']` as `cases[3].id`. */
+/** Returns a path as text: `['cases', 3, 'id']` is `cases[3].id`. */
 export function pathOf(parts: readonly PropertyKey[], base = ''): string {
   return parts.reduce<string>((path, part) => {
     if (typeof part === 'number') return `${path}[${part}]`;
@@ -108,7 +111,7 @@ export const caseId = z.string().min(1);
 
 export type AnyId = z.output<typeof anyId>;
 
-/** Numbers come before strings; numbers sort by value, strings by code unit. */
+/** Compares two ids: numbers come before strings; numbers sort by value, strings by code unit. */
 export function compareIds(one: AnyId, other: AnyId): number {
   if (typeof one === 'number' && typeof other === 'number') return one - other;
   if (typeof one !== typeof other) return typeof one === 'number' ? -1 : 1;

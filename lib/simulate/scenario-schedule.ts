@@ -41,12 +41,12 @@ const isEveryHour = (expression: string): boolean =>
   expression.toLowerCase() === '@hourly' || /(?:^|\s)[*?]\S*(?:\s+\S+){3}$/.test(expression);
 
 /**
- * The schedule as the product stores it. It may fire at the scenario's first instant.
+ * Returns the schedule as the product stores it. It may fire at the scenario's first instant.
  * @throws ConfigurationError if the rate is not positive.
  */
 export function specOf(schedule: ProductSchedule, request: JobRequest, startsAtMs: number): ScheduleSpec {
   const { when, timeZone, gap, overlap } = timeRulesOf(schedule, startsAtMs);
-  const { type, priority, mode, fairnessKey, resourceId } = request;
+  const { type, priority, mode, fairnessKey, resourceId, keys, units } = request;
   return {
     when,
     timeZone,
@@ -60,10 +60,10 @@ export function specOf(schedule: ProductSchedule, request: JobRequest, startsAtM
     misfireGraceMs: 60_000,
     misfireMax: 1,
     ifRunning: schedule.overlap === 'wait' ? 'queue' : schedule.overlap,
-    job: { type, payload: null, isTemplate: false, priority, mode, fairnessKey, resourceId },
+    job: { type, payload: null, isTemplate: false, priority, mode, fairnessKey, resourceId, keys, units },
   };
 }
 
-/** The error of a schedule whose date does not exist. */
+/** Returns the error of a schedule whose date does not exist. */
 export const neverFires = ({ id, schedule }: ProductSchedule): string =>
   `never fires, because its date does not exist, such as 30 February, got ${show(schedule)}. Choose a date before 2200 (schedule ${id})`;

@@ -17,7 +17,10 @@ type Input<Kind extends ScoringCase['kind']> = Extract<ScoringCase, { kind: Kind
 /** The latest crossover that is searched for, in seconds. */
 const LAST_CROSSOVER_SEC = 20_000;
 
-/** @throws ValidationError with a path that begins with `path`, the case's, for errors that the schemas cannot find. */
+/**
+ * Runs a case.
+ * @throws ValidationError with a path that begins with `path`, the case's, for errors that the schemas cannot find.
+ */
 export function simulateScoring(
   scenario: ScoringCase,
   path: string,
@@ -53,7 +56,7 @@ function points(priority: number, onDemand: boolean, ageMs: number, compatible: 
 
 type Contender = Input<'crossover'>['a'];
 
-/** The first whole second at which a's score equals b's, and the first at which it exceeds it. */
+/** Returns the first whole second at which a's score equals b's, and the first at which it exceeds it. */
 function crossover({ a, b, mode }: Input<'crossover'>): {
   readonly tieAtSec: number | null;
   readonly firstStrictSec: number | null;
@@ -128,8 +131,8 @@ function refuseUsedSlots(used: Set<number>, slots: readonly ScoredSlot[], path: 
 }
 
 /**
- * A scheduler for the reference text: each slot is a fleet of its own, in the order of the ids. All jobs share one tier
- * and one fairness key, so only the score decides the order.
+ * Returns a scheduler for the reference text: each slot is a fleet of its own, in the order of the ids. All jobs share
+ * one tier and one fairness key, so only the score decides the order.
  */
 function schedulerFor(slots: readonly ScoredSlot[], types: Iterable<AnyId>): Scheduler {
   const base = resolveConfiguration({ types: { none: {} } });
@@ -178,10 +181,10 @@ function decide(
     const { id, fleet } = decision.reserved;
     if (decision.mode === 'queued') {
       if (isLost(id)) {
-        scheduler.lose(id);
+        scheduler.dropped(id);
         continue;
       }
-      scheduler.win();
+      scheduler.kept();
     }
     start(id, Number(fleet));
   }

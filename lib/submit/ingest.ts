@@ -5,7 +5,6 @@ import { traceparentOfXRay } from '../core/trace.ts';
 import type { EventBus, Unpublished } from '../events/contract.ts';
 import type { Log } from '../runtime/contract.ts';
 import type { Rejection } from '../store/contract/records.ts';
-import type { CreateOutcome } from '../store/contract/requests.ts';
 import { requestOfEvent } from './event-job.ts';
 import {
   dependsOnDeclaration,
@@ -15,7 +14,8 @@ import {
   parseRequests,
   type RequestRefusal,
 } from './request.ts';
-import { type SubmitContext, submit } from './submit.ts';
+import { type SubmitContext, type SubmitOutcome, submit } from './submit.ts';
+import { type BacklogFull, fullText } from './waiting.ts';
 
 /** How long a rejection record is kept: 30 days. */
 export const REJECTION_TTL_MS = 30 * 24 * 3_600_000;
@@ -46,11 +46,12 @@ export interface IngestMessage {
   readonly traceHeader?: string | undefined;
 }
 
-/** Failed messages must be delivered again. */
+/** The result of a batch. Failed messages must be delivered again. */
 export interface IngestReport {
   readonly failedMessageIds: readonly string[];
-  /** Newly stored jobs. The pass that follows plans with them before the index shows them. */
+  /** Newly stored jobs. `ingestAll` makes a pass for them at once, before the index shows them. */
   readonly created: readonly Job[];
+  /** Requests for which a job stands that is stored: by their id, or by their dedupe key. */
   readonly repeated: number;
   readonly rejected: number;
 }
@@ -135,11 +136,19 @@ async function intakesOf(
   return { context, intakes: messages.map((message) => intakeOf(context, message, nowMs)) };
 }
 
+const fieldOf = (intake: Intake, position: number, field: string): string =>
+  intake.jobs.length + intake.refused.length > 1 ? `jobs[${position}].${field}` : field;
+
 const keyTaken = (intake: Intake, position: number, { id }: Job): RequestRefusal => ({
   position,
-  field:
-    intake.jobs.length + intake.refused.length > 1 ? `jobs[${position}].idempotencyKey` : 'idempotencyKey',
+  field: fieldOf(intake, position, 'idempotencyKey'),
   reason: `is taken by another job with other content: ${id}`,
+});
+
+const backlogFull = (intake: Intake, position: number, full: BacklogFull): RequestRefusal => ({
+  position,
+  field: fieldOf(intake, position, full.fairnessKey === undefined ? 'type' : 'fairnessKey'),
+  reason: fullText(full),
 });
 
 /**
@@ -175,7 +184,8 @@ export async function ingest(
       const outcome = outcomes?.[at];
       if (outcome === undefined) failed.add(intake.messageId);
       else if (outcome.kind === 'created') created.push(outcome.job);
-      else if (outcome.kind === 'repeated') repeated += 1;
+      else if (outcome.kind === 'full') reject(intake, backlogFull(intake, position, outcome));
+      else if (outcome.kind !== 'conflict') repeated += 1;
       else reject(intake, keyTaken(intake, position, outcome.job));
     }
   }
@@ -191,7 +201,7 @@ export async function ingest(
 async function submitIntakes(
   context: IngestContext,
   intakes: readonly Intake[],
-): Promise<ReadonlyMap<Intake, readonly CreateOutcome[] | undefined>> {
+): Promise<ReadonlyMap<Intake, readonly SubmitOutcome[] | undefined>> {
   const withJobs = intakes.filter((intake) => intake.jobs.length > 0);
   try {
     const outcomes = await submit(
@@ -214,12 +224,12 @@ async function submitIntakes(
       return new Map(withJobs.map((intake) => [intake, undefined]));
   }
   // The store refuses at least one of these jobs for good. Storing each message by itself lets the others succeed.
-  const oneByOne: [Intake, readonly CreateOutcome[] | undefined][] = [];
+  const oneByOne: [Intake, readonly SubmitOutcome[] | undefined][] = [];
   for (const intake of withJobs) oneByOne.push(...(await submitIntakes(context, [intake])));
   return new Map(oneByOne);
 }
 
-/** Logs one line. */
+/** Logs a rejection as one line. */
 export function logRejection(log: Log, { sourceId, position, field, reason }: Rejection): void {
   log.warn('a request was rejected', { eventId: sourceId, position, field, reason });
 }

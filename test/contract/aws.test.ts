@@ -3,17 +3,19 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/lib-dynamodb';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
 import { EventBridgeBus } from '../../lib/events/eventbridge/bus.ts';
+import { S3ObjectStore } from '../../lib/objects/s3/objects.ts';
 import { decodeWake } from '../../lib/queue/message.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import type { UnreadableItem } from '../../lib/store/contract/records.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { scheduleKey } from '../../lib/store/table/schema.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
-import { clientConfiguration, createBus, createQueue, createTable } from './aws.ts';
+import { clientConfiguration, createBucket, createBus, createQueue, createTable } from './aws.ts';
 import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
+import { objectStoreContract } from './object-store.ts';
 import { scheduleStoreContract } from './schedule-store.ts';
 
 jobStoreContract('DynamoDB', async () => {
@@ -54,6 +56,18 @@ scheduleStoreContract('DynamoDB', async () => {
     damage: (id) => setText(id, '{'),
     mend: (id) => setText(id, kept.get(id)),
     close: drop,
+  };
+});
+
+objectStoreContract('S3', async () => {
+  const { bucket, client, drop } = await createBucket();
+  const objects = new S3ObjectStore({ bucket, client });
+  return {
+    objects,
+    close: async () => {
+      await drop(objects);
+      await objects.destroy();
+    },
   };
 });
 

@@ -15,6 +15,7 @@ import {
   PutTargetsCommand,
   RemoveTargetsCommand,
 } from '@aws-sdk/client-eventbridge';
+import { CreateBucketCommand, DeleteBucketCommand, S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import {
   CreateQueueCommand,
   DeleteMessageBatchCommand,
@@ -25,9 +26,10 @@ import {
 } from '@aws-sdk/client-sqs';
 import { inject } from 'vitest';
 import { EVENT_SOURCE } from '../../lib/events/contract.ts';
+import type { ObjectStore } from '../../lib/objects/contract.ts';
 import { PROJECTED, TABLE } from '../../lib/store/table/schema.ts';
 
-const KEYS = [TABLE.partitionKey, TABLE.sortKey, TABLE.line, TABLE.rank];
+const KEYS = [TABLE.partitionKey, TABLE.sortKey, TABLE.line, TABLE.rank, TABLE.expiry];
 const TABLE_WAIT_SEC = 60;
 const POLL_SEC = 10;
 
@@ -61,7 +63,10 @@ export async function createTable(changes: DynamoDBClientConfig = {}): Promise<T
     new CreateTableCommand({
       TableName: table,
       BillingMode: 'PAY_PER_REQUEST',
-      AttributeDefinitions: KEYS.map((AttributeName) => ({ AttributeName, AttributeType: 'S' })),
+      AttributeDefinitions: [
+        ...KEYS.map((AttributeName) => ({ AttributeName, AttributeType: 'S' as const })),
+        { AttributeName: TABLE.expireAtMs, AttributeType: 'N' },
+      ],
       KeySchema: [
         { AttributeName: TABLE.partitionKey, KeyType: 'HASH' },
         { AttributeName: TABLE.sortKey, KeyType: 'RANGE' },
@@ -74,6 +79,14 @@ export async function createTable(changes: DynamoDBClientConfig = {}): Promise<T
             { AttributeName: TABLE.rank, KeyType: 'RANGE' },
           ],
           Projection: { ProjectionType: 'INCLUDE', NonKeyAttributes: [...PROJECTED] },
+        },
+        {
+          IndexName: TABLE.expiriesIndex,
+          KeySchema: [
+            { AttributeName: TABLE.expiry, KeyType: 'HASH' },
+            { AttributeName: TABLE.expireAtMs, KeyType: 'RANGE' },
+          ],
+          Projection: { ProjectionType: 'KEYS_ONLY' },
         },
       ],
       StreamSpecification: { StreamEnabled: true, StreamViewType: 'NEW_AND_OLD_IMAGES' },
@@ -144,4 +157,30 @@ export async function createBus(queue: TestQueue): Promise<TestBus> {
     client.destroy();
   };
   return { client, busName, drop };
+}
+
+export interface TestBucket {
+  readonly bucket: string;
+  readonly client: S3ClientConfig;
+  readonly drop: (objects: ObjectStore) => Promise<void>;
+}
+
+export async function createBucket(): Promise<TestBucket> {
+  const client = { ...clientConfiguration, forcePathStyle: true };
+  const s3 = new S3Client(client);
+  const bucket = freshName('bucket');
+  await s3.send(new CreateBucketCommand({ Bucket: bucket }));
+  return {
+    bucket,
+    client,
+    drop: async (objects) => {
+      for (;;) {
+        const { keys, next } = await objects.list({ prefix: '' });
+        await objects.delete(keys);
+        if (next === undefined) break;
+      }
+      await s3.send(new DeleteBucketCommand({ Bucket: bucket }));
+      s3.destroy();
+    },
+  };
 }

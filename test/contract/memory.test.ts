@@ -1,49 +1,91 @@
 /** The conformance suites on the memory implementations. */
+import { deserialize, serialize } from 'node:v8';
 import { DETAIL_TYPE, type OutcomeEvent, SCHEDULE_STOPPED } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
+import { VirtualTime } from '../../lib/local/virtual-time.ts';
+import { MemoryObjectStore } from '../../lib/objects/memory/objects.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { Wake } from '../../lib/queue/message.ts';
 import type { UnreadableItem } from '../../lib/store/contract/records.ts';
+import type { MemoryStoreOptions } from '../../lib/store/memory/items.ts';
+import type { MemoryState } from '../../lib/store/memory/state.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
-import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { seeded } from '../simulation/random.ts';
 import { eventBusContract } from './event-bus.ts';
 import { suitePlace } from './harness.ts';
 import { jobQueueContract } from './job-queue.ts';
 import { jobStoreContract } from './job-store.ts';
+import { objectStoreContract } from './object-store.ts';
 import { scheduleStoreContract } from './schedule-store.ts';
 
-jobStoreContract('memory', async () => {
-  let clockMs = NOW_MS;
-  const store = new MemoryJobStore({ clock: () => clockMs, random: seeded(1), place: suitePlace });
-  return {
-    store,
-    // It remembers nothing for anybody.
-    another: store,
-    setClock: (nowMs) => {
-      clockMs = nowMs;
-    },
-    close: async () => {},
-  };
-});
+interface MadeStore extends Pick<MemoryStoreOptions, 'clock' | 'unreadable'> {
+  /** Whether each call finds a store that was kept in a file and put back. */
+  readonly isKept: boolean;
+}
 
-scheduleStoreContract('memory', async () => {
-  const told: UnreadableItem[] = [];
-  const store = new MemoryJobStore({
-    clock: () => NOW_MS,
-    random: seeded(1),
-    place: suitePlace,
-    unreadable: (item) => told.push(item),
+/** The store, of which a call can be made that is not of the contract. */
+function storeOf({ isKept, ...options }: MadeStore): MemoryJobStore {
+  const made = (state?: MemoryState): MemoryJobStore =>
+    new MemoryJobStore({ random: seeded(1), place: suitePlace, ...options, state });
+  let store = made();
+  let open = 0;
+  if (!isKept) return store;
+  return new Proxy(store, {
+    get: (first, name) => {
+      if (typeof Reflect.get(first, name, first) !== 'function') return Reflect.get(store, name, store);
+      return (...request: readonly unknown[]): unknown => {
+        // Calls that race with each other are of one process.
+        if (open === 0) store = made(deserialize(serialize(store.state)) as MemoryState);
+        const answer: unknown = Reflect.apply(Reflect.get(store, name, store), store, request);
+        if (!(answer instanceof Promise)) return answer;
+        open += 1;
+        return answer.finally(() => {
+          open -= 1;
+        });
+      };
+    },
   });
-  return {
-    store,
-    told,
-    damage: async (id) => store.damageSchedule(id, 'is not JSON'),
-    mend: async (id) => store.damageSchedule(id, undefined),
-    close: async () => {},
-  };
-});
+}
+
+const STORES: readonly (readonly [string, boolean])[] = [
+  ['memory', false],
+  ['memory, kept in a file before each call', true],
+];
+
+for (const [name, isKept] of STORES) {
+  jobStoreContract(
+    name,
+    async () => {
+      let clockMs = NOW_MS;
+      const store = storeOf({ isKept, clock: () => clockMs });
+      return {
+        store,
+        // It remembers nothing for anybody.
+        another: store,
+        setClock: (nowMs) => {
+          clockMs = nowMs;
+        },
+        close: async () => {},
+      };
+    },
+    !isKept,
+  );
+
+  scheduleStoreContract(name, async () => {
+    const told: UnreadableItem[] = [];
+    const store = storeOf({ isKept, clock: () => NOW_MS, unreadable: (item) => told.push(item) });
+    return {
+      store,
+      told,
+      damage: async (id) => store.damageSchedule(id, 'is not JSON'),
+      mend: async (id) => store.damageSchedule(id, undefined),
+      close: async () => {},
+    };
+  });
+}
+
+objectStoreContract('memory', async () => ({ objects: new MemoryObjectStore(), close: async () => {} }));
 
 jobQueueContract('memory', async () => {
   const time = new VirtualTime(NOW_MS);

@@ -16,6 +16,10 @@ interface Asked {
   readonly resource: 'table' | 'index';
   /** The partition key; undefined where a request has none, as a scan. */
   readonly key: string | undefined;
+  /** The attributes that an update names, beside its key. */
+  readonly attributes: readonly string[];
+  /** What an update answers of its item. */
+  readonly returns: string;
 }
 
 interface Keyed {
@@ -31,6 +35,8 @@ interface Input extends Keyed {
   readonly TransactItems?: readonly Readonly<Record<string, Keyed>>[];
   readonly IndexName?: string;
   readonly KeyConditionExpression?: string;
+  readonly ExpressionAttributeNames?: Readonly<Record<string, string>>;
+  readonly ReturnValues?: string;
   readonly ExpressionAttributeValues?: Readonly<Record<string, unknown>>;
 }
 
@@ -49,6 +55,8 @@ function askedBy(command: string, input: Input): readonly Asked[] {
     action: `dynamodb:${action}`,
     resource,
     key,
+    attributes: Object.values(input.ExpressionAttributeNames ?? {}),
+    returns: input.ReturnValues ?? 'NONE',
   });
   switch (command) {
     case 'GetItem':
@@ -80,6 +88,8 @@ interface Statement {
   readonly Action: string | readonly string[];
   readonly Resource: string | readonly string[];
   readonly Condition?: {
+    readonly 'ForAllValues:StringEquals'?: { readonly 'dynamodb:Attributes': readonly string[] };
+    readonly StringEqualsIfExists?: { readonly 'dynamodb:ReturnValues': string };
     readonly 'ForAllValues:StringLike'?: { readonly 'dynamodb:LeadingKeys': readonly string[] };
   };
 }
@@ -99,6 +109,10 @@ interface Right {
   readonly action: string;
   readonly resource: Asked['resource'];
   readonly like: string | undefined;
+  /** The only attributes that it covers; undefined: all. */
+  readonly attributes: readonly string[] | undefined;
+  /** The only answer of an update that it covers; undefined: any. */
+  readonly returns: string | undefined;
 }
 
 /** What the role's golden file lets it do to the table. */
@@ -107,10 +121,14 @@ export function rightsOf(role: RoleName): readonly Right[] {
   const statements = JSON.parse(readFileSync(file, 'utf8')) as readonly Statement[];
   return statements.flatMap(({ Action, Resource, Condition }) => {
     const patterns = Condition?.['ForAllValues:StringLike']?.['dynamodb:LeadingKeys'] ?? [undefined];
+    const attributes = Condition?.['ForAllValues:StringEquals']?.['dynamodb:Attributes'];
+    const returns = Condition?.StringEqualsIfExists?.['dynamodb:ReturnValues'];
     return listOf(Resource).flatMap((name) => {
       const resource = RESOURCES[name];
       if (resource === undefined) return [];
-      return listOf(Action).flatMap((action) => patterns.map((like) => ({ action, resource, like })));
+      return listOf(Action).flatMap((action) =>
+        patterns.map((like) => ({ action, resource, like, attributes, returns })),
+      );
     });
   });
 }
@@ -118,8 +136,10 @@ export function rightsOf(role: RoleName): readonly Right[] {
 const isLike = (key: string, pattern: string): boolean =>
   pattern.endsWith('*') ? key.startsWith(pattern.slice(0, -1)) : key === pattern;
 
-function isOf({ action, resource, key }: Asked, right: Right): boolean {
+function isOf({ action, resource, key, attributes, returns }: Asked, right: Right): boolean {
   if (right.action !== action || right.resource !== resource) return false;
+  if (right.returns !== undefined && right.returns !== returns) return false;
+  if (!attributes.every((name) => right.attributes?.includes(name) ?? true)) return false;
   return right.like === undefined || (key !== undefined && isLike(key, right.like));
 }
 

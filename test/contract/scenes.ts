@@ -2,6 +2,7 @@
 import type { Job } from '../../lib/core/job.ts';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
 import type { ScheduleRecord, ScheduleState } from '../../lib/core/recurring.ts';
+import { MINUTE_MS } from '../../lib/core/statistics.ts';
 import { DECLARATION_PART_CHARS } from '../../lib/store/contract/bounds.ts';
 import type { ReceivedLetter, WorkerIdentity } from '../../lib/store/contract/records.ts';
 import type { Applied, Commit, CommitOutcome } from '../../lib/store/contract/requests.ts';
@@ -14,10 +15,12 @@ import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
 import { aJob, aScheduledJob, NOW_MS } from '../fixtures/factories/job.ts';
 import { aLedger, anEstimate } from '../fixtures/factories/ledger.ts';
 import { aLookout } from '../fixtures/factories/lookout.ts';
+import { aMinute } from '../fixtures/factories/minute-counts.ts';
 import { aReadyLine } from '../fixtures/factories/ready-line.ts';
 import { aRejection } from '../fixtures/factories/rejection.ts';
 import { aReservation } from '../fixtures/factories/reservation.ts';
 import { aSchedule } from '../fixtures/factories/schedule.ts';
+import { aTagEntry } from '../fixtures/factories/tag-entry.ts';
 import { aWorker, aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { SUITE_TYPE } from './harness.ts';
 
@@ -71,6 +74,10 @@ const CONFLICT_KEY = 'catalogue/photos';
 /** A payload that stands in an item of its own. */
 const LARGE: Partial<Job> = { payload: { text: 'x'.repeat(3_000) } };
 const aLargeJob = (partition: number): Job => aJob({ partition, ...LARGE });
+const aDedupedJob = (partition: number, size: string): Job => {
+  const job = size === 'large' ? aLargeJob(partition) : aJob({ partition });
+  return { ...job, dedupe: { key: job.id, keep: 'last', whileRunning: 'another' } };
+};
 
 const jobsOf = async ({ store }: Stage, jobs: readonly Job[]): Promise<readonly Job[]> => {
   await store.createJobs(jobs);
@@ -374,6 +381,17 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       },
     },
   ],
+  recordTags: [
+    {
+      set: async ({ store, quiet, partition }) => {
+        const entries = [0, 1].map((at) => aTagEntry({ value: `order-${partition}`, jobId: `job-${at}` }));
+        return {
+          call: () => store.recordTags(entries),
+          left: () => quiet.readTagged({ name: 'order', value: `order-${partition}`, limit: 10 }),
+        };
+      },
+    },
+  ],
   getJobs: [
     {
       name: 'with payloads apart',
@@ -433,6 +451,15 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const sourceId = `event-of-${partition}`;
         await store.recordRejections([0, 1, 2].map((position) => aRejection({ sourceId, position })));
         return { call: () => store.readRejections({ limit: 2 }), left: async () => undefined };
+      },
+    },
+  ],
+  readTagged: [
+    {
+      set: async ({ store, partition }) => {
+        const tag = { name: 'order', value: `order-${partition}` };
+        await store.recordTags([0, 1, 2].map((at) => aTagEntry({ ...tag, jobId: `job-${at}` })));
+        return { call: () => store.readTagged({ ...tag, limit: 2 }), left: async () => undefined };
       },
     },
   ],
@@ -544,6 +571,29 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       },
     },
   ],
+  putStatistics: [
+    {
+      set: async ({ store, quiet, partition }) => {
+        const counts = aMinute({ admitted: 3, waits: [1, 2] });
+        return {
+          call: () => store.putStatistics({ partition, version: 7, counts }),
+          left: () => quiet.readStatistics({ partition, fromMs: 0, toMs: 2 * NOW_MS, limit: 10 }),
+        };
+      },
+    },
+  ],
+  readStatistics: [
+    {
+      set: async ({ store, quiet, partition }) => {
+        const minutes = [0, 1, 2].map((at) => aMinute({ minuteMs: at * MINUTE_MS, admitted: 1 }));
+        for (const counts of minutes) await quiet.putStatistics({ partition, version: 7, counts });
+        return {
+          call: () => store.readStatistics({ partition, fromMs: 0, toMs: 10 * MINUTE_MS, limit: 2 }),
+          left: async () => undefined,
+        };
+      },
+    },
+  ],
   readKeys: [
     {
       isWeak: true,
@@ -636,6 +686,79 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         const { store, partition } = stage;
         const jobs = await jobsOf(stage, [aScheduledJob(NOW_MS, { partition })]);
         return { call: () => store.promote({ jobs, nowMs: NOW_MS }), left: left(stage, jobs) };
+      },
+    },
+  ],
+  readExpired: [
+    {
+      set: async ({ store }) => ({
+        call: () => store.readExpired({ line: 0, nowMs: 1, limit: 1 }),
+        left: async () => undefined,
+      }),
+    },
+  ],
+  readDedupe: [
+    {
+      name: 'readDedupe',
+      set: async ({ store, quiet, partition }) => {
+        const job = aDedupedJob(partition, 'small');
+        await quiet.createDeduped({ job, after: undefined, expiresAtMs: EXPIRES_AT_MS });
+        return { call: () => store.readDedupe(job), left: async () => quiet.readDedupe(job) };
+      },
+    },
+  ],
+  createDeduped: ['small', 'large'].map((size) => ({
+    name: `createDeduped with a ${size} payload`,
+    lost: (answer: unknown) => ({ ...(answer as object), kind: 'repeated' }),
+    again: (answer: unknown) => ({ ...(answer as object), kind: 'repeated' }),
+    set: async ({ store, quiet, partition }: Stage) => {
+      const job = aDedupedJob(partition, size);
+      return {
+        call: () => store.createDeduped({ job, after: undefined, expiresAtMs: EXPIRES_AT_MS }),
+        left: async () => [await quiet.getJobs({ ids: [job.id] }), await quiet.readDedupe(job)],
+      };
+    },
+  })),
+  mergeJob: ['small', 'large'].map((size) => ({
+    name: `mergeJob with a ${size} payload`,
+    lost: (answer: unknown) => answer,
+    again: () => ({ kind: 'superseded' }),
+    set: async (stage: Stage) => {
+      const { store, quiet, partition } = stage;
+      const [job] = await jobsOf(stage, [aJob({ partition })]);
+      const payload = size === 'large' ? aLargeJob(partition).payload : { size };
+      const next = { ...job, payload, merged: ['job-0:0'] } as Job;
+      return {
+        call: () => store.mergeJob({ job: job as Job, next }),
+        left: async () => quiet.getJobs({ ids: [next.id] }),
+      };
+    },
+  })),
+  expireJobs: [
+    {
+      // As of `promote`.
+      lost: always([null]),
+      again: always([null]),
+      set: async (stage) => {
+        const { store, partition } = stage;
+        const jobs = await jobsOf(stage, [aJob({ partition, expireAtMs: NOW_MS })]);
+        return {
+          call: () => store.expireJobs({ jobs, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
+          left: left(stage, jobs),
+        };
+      },
+    },
+    {
+      name: 'with a payload apart',
+      hasHint: true,
+      lost: always([null]),
+      again: always([null]),
+      set: async (stage) => {
+        const jobs = await jobsOf(stage, [{ ...aLargeJob(stage.partition), expireAtMs: NOW_MS }]);
+        return {
+          call: () => stage.store.expireJobs({ jobs, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
+          left: left(stage, jobs),
+        };
       },
     },
   ],
@@ -1005,13 +1128,18 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
       },
     },
   ],
-  loseWorker: [
+  endUnfinished: [
     {
       set: async (stage) => {
         const { job } = await runningJob(stage);
         return {
           call: () =>
-            stage.store.loseWorker({ job, verdict: RETRY, nowMs: NOW_MS + 40, expiresAtMs: EXPIRES_AT_MS }),
+            stage.store.endUnfinished({
+              job,
+              verdict: RETRY,
+              nowMs: NOW_MS + 40,
+              expiresAtMs: EXPIRES_AT_MS,
+            }),
           left: left(stage, [job]),
         };
       },
@@ -1283,6 +1411,32 @@ export const SCENES: Readonly<Record<keyof JobStore, readonly Scenes[]>> = {
         await store.changeControl({ partition, scope: 'pool', change: { paused: true } });
         return {
           call: () => store.changeControl({ partition, scope: 'pool', change: { paused: false } }),
+          left: left(stage),
+        };
+      },
+    },
+  ],
+  rest: [
+    {
+      name: 'of a scope',
+      // The rest is there by then, and it is not later than itself.
+      lost: always('superseded'),
+      again: always('superseded'),
+      set: async (stage) => {
+        const { store, partition } = stage;
+        return {
+          call: () => store.rest({ partition, scope: 'type/resize', untilMs: NOW_MS + 60_000 }),
+          left: left(stage),
+        };
+      },
+    },
+    {
+      name: 'shorter than the one before',
+      set: async (stage) => {
+        const { store, partition } = stage;
+        await store.rest({ partition, scope: 'type/resize', untilMs: NOW_MS + 60_000 });
+        return {
+          call: () => store.rest({ partition, scope: 'type/resize', untilMs: NOW_MS + 30_000 }),
           left: left(stage),
         };
       },

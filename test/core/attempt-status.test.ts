@@ -12,11 +12,11 @@ describe('the status of a planned attempt', () => {
   const others = { ...mine, claimId: claimIdOf(batchIdOf(0, 3, 'b12345', 2), 0) };
 
   it.each<readonly [string, Job | undefined, ReturnType<typeof attemptStatusOf>]>([
-    ['no item', undefined, { kind: 'gone' }],
+    ['no item', undefined, { kind: 'neverClaimed' }],
     ['the job as it was planned', job, { kind: 'mayCome' }],
     ['the job as it was before', { ...job, version: 0, state: 'scheduled' }, { kind: 'mayCome' }],
-    ['a later version', { ...job, version: 2 }, { kind: 'gone' }],
-    ['another claim', { ...job, version: 2, state: 'claimed', claim: others }, { kind: 'gone' }],
+    ['a later version', { ...job, version: 2 }, { kind: 'neverClaimed' }],
+    ['another claim', { ...job, version: 2, state: 'claimed', claim: others }, { kind: 'neverClaimed' }],
     ['the claim', { ...job, version: 2, state: 'claimed', claim: mine }, { kind: 'claimed' }],
     [
       'the start',
@@ -53,10 +53,12 @@ describe('the status of a planned attempt', () => {
       { ...job, version: 3, state: 'cancelled', claim: mine, finishedAtMs: NOW_MS },
       { kind: 'ended', succeeded: false },
     ],
-    ['a cancel before the claim', { ...job, version: 2, state: 'cancelled' }, { kind: 'gone' }],
+    ['a cancel before the claim', { ...job, version: 2, state: 'cancelled' }, { kind: 'neverClaimed' }],
   ])('by %s', (_, image, judgement) => {
     const planned = { claimId: claimIdOf(batchId, 0), version: job.version };
     expect(attemptStatusOf(planned, image)).toEqual(judgement);
-    expect(isAttemptOver(planned, image)).toBe(judgement.kind === 'ended' || judgement.kind === 'gone');
+    expect(isAttemptOver(planned, image)).toBe(
+      judgement.kind === 'ended' || judgement.kind === 'neverClaimed',
+    );
   });
 });

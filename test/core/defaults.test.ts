@@ -282,6 +282,11 @@ describe('a declaration that cannot work', () => {
     ['lostClaimsInARow', { ...PDF, lostClaimsInARow: -1 }],
     ['lostClaimsInARow', { ...PDF, lostClaimsInARow: 2.5 }],
     ['lostClaimsInARow', { ...PDF, lostClaimsInARow: 1_001 }],
+    ['searchableTags', { ...PDF, searchableTags: 'order' }],
+    ['searchableTags', { ...PDF, searchableTags: Array.from({ length: 9 }, (_, at) => `tag-${at}`) }],
+    ['searchableTags[0]', { ...PDF, searchableTags: [''] }],
+    ['searchableTags[0]', { ...PDF, searchableTags: ['x'.repeat(65)] }],
+    ['searchableTags[1]', { ...PDF, searchableTags: ['order', 'order'] }],
     ['lending', { ...PDF, lending: null }],
     ['lending.threshold', { ...PDF, lending: { threshold: 2 } }],
     ['lending.backlogThreshold', { ...PDF, lending: { backlogThreshold: 0 } }],
@@ -434,5 +439,16 @@ describe.each(Object.entries(DURATIONS))('the duration %s', (field, [place, valu
       expect(refusal(place('5000.5ms')).message).toMatch(/must be a whole number of at least .*got 5000\.5/);
     if (field === 'fairness.keyTtlMs')
       expect(refusal(place('91d')).message).toMatch(/at most 7776000000, got 7862400000/);
+  });
+});
+
+describe('the numbers of limits', () => {
+  it.each([
+    [{ rate: { starts: 5, per: 999 } }, /per: .* Write it as per: "1m"\.$/],
+    [{ rate: { starts: -1, per: '1m' } }, /starts: .*at least 1.* Leave it out for no limit\.$/],
+    [{ budget: { slotSeconds: 0, per: '1m' } }, /slotSeconds: .*above 0.* Write it as slotSeconds: 3600\.$/],
+    [{ budget: { slotSeconds: 1e300, per: '1m' } }, /slotSeconds: .*at most 1000000000.* Write it as/],
+  ])('of %j are refused with their bounds, and a way out that is one', (api, says) => {
+    expect(() => resolveConfiguration({ types: { a: { limits: ['api'] } }, limits: { api } })).toThrow(says);
   });
 });

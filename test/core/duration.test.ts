@@ -1,7 +1,7 @@
 /** Durations as people write them. */
 import { Duration } from 'aws-cdk-lib';
 import { expect, it } from 'vitest';
-import { durationMs } from '../../lib/core/duration.ts';
+import { durationMs, retryAfterMs } from '../../lib/core/duration.ts';
 
 it.each<readonly [unknown, number]>([
   [0, 0],
@@ -46,3 +46,13 @@ it.each<readonly [unknown]>([
     /^options\.timeout: must be a duration.*'10m'/,
   );
 });
+
+it.each(['Fri, 27 Nov 2026 08:00:30 GMT', 'Friday, 27-Nov-26 08:00:30 GMT', 'Fri Nov 27 08:00:30 2026'])(
+  'reads the date of a Retry-After header: %s',
+  (header) => {
+    const nowMs = Date.UTC(2026, 10, 27, 8);
+    expect(retryAfterMs({ headers: new Headers({ 'Retry-After': header }) }, nowMs)).toBe(30_000);
+    expect(retryAfterMs({ headers: { 'retry-after': header } }, nowMs + 60_000)).toBe(0);
+    expect(retryAfterMs({ headers: { 'retry-after': `${header}s` } }, nowMs)).toBeUndefined();
+  },
+);

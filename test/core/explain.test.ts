@@ -118,6 +118,27 @@ describe('explain', () => {
     expect(boundOf({ waiting: [job('other', { mode: 'onDemand', fairnessKey: 'k2' })] })).toBeDefined();
   });
 
+  it('promises no bound under limits, or while an operator has set a cap for the key', () => {
+    const boundOf = (changes: Partial<ExplainState>, own: Partial<Explained> = {}): number | undefined =>
+      explain(asked(own), state(changes), NOW_MS).latestStartAtMs;
+    const limited: PoolConfiguration = {
+      ...configuration,
+      types: configuration.types.map((each) =>
+        each.type === 'clone' ? { ...each, limits: ['openai'] } : each,
+      ),
+      limits: [{ limit: 'openai', total: 1, perKey: null }],
+    };
+    expect(boundOf({})).toBeDefined();
+    expect(boundOf({ configuration: limited })).toBeUndefined();
+    expect(
+      boundOf({ configuration: limited }, { state: 'scheduled', runAtMs: NOW_MS + 9_000 }),
+    ).toBeUndefined();
+    expect(boundOf({ configuration: limited }, { type: 'repack' })).toBeDefined();
+    const capOf = (scope: string) => boundOf({ overrides: [{ scope, paused: false, maxConcurrency: 1 }] });
+    expect(capOf('key/k1')).toBeUndefined();
+    expect(capOf('key/k2')).toBeDefined();
+  });
+
   it('estimates its start from what such jobs took so far, as the policy lets those before it go first', () => {
     const narrow = {
       ...configuration,

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { isBegun } from '../../lib/core/dedupe.ts';
 import { type Claim, isTerminal, type Job, type JobState } from '../../lib/core/job.ts';
 import {
   cancel,
@@ -8,6 +9,7 @@ import {
   claimPlanned,
   EDGES,
   endUnfinished,
+  expire,
   FIRST_VERSION,
   finish,
   giveBack,
@@ -136,18 +138,24 @@ const TRANSITIONS: Readonly<
     from: ['scheduled', 'pending', 'claimed'],
     apply: (given) => cancel(given, NOW),
   },
+  expire: {
+    to: 'expired',
+    from: ['scheduled', 'pending', 'claimed'],
+    apply: (given) => expire({ ...given, expireAtMs: NOW }, NOW),
+  },
 };
 
 describe('the table of edges', () => {
   it('is exactly the documented one', () => {
     expect(EDGES).toEqual({
-      scheduled: ['scheduled', 'pending', 'cancelled'],
-      pending: ['pending', 'scheduled', 'claimed', 'cancelled'],
-      claimed: ['pending', 'running', 'cancelled'],
+      scheduled: ['scheduled', 'pending', 'cancelled', 'expired'],
+      pending: ['pending', 'scheduled', 'claimed', 'cancelled', 'expired'],
+      claimed: ['pending', 'running', 'cancelled', 'expired'],
       running: ['succeeded', 'failed', 'scheduled', 'cancelled'],
       succeeded: [],
       failed: [],
       cancelled: [],
+      expired: [],
     });
   });
 
@@ -334,6 +342,37 @@ describe('claim', () => {
   });
 });
 
+describe('a job that must start before an instant', () => {
+  const claimed = job('claimed', { expireAtMs: NOW });
+
+  it('starts before that instant, and may then take any time', () => {
+    const started = moved(start(claimed, CLAIM.claimId, WORKER, NOW - 1));
+    expect(started.expireAtMs).toBeUndefined();
+    const retried = moved(
+      finish(started, CLAIM.claimId, WORKER, { kind: 'retry', error: ERROR, runAtMs: NOW + 1 }, NOW),
+    );
+    expect(expire(retried, NOW + 1_000)).toMatchObject({ kind: 'refused' });
+  });
+
+  it('neither starts from then on, nor ends before', () => {
+    expect(start(claimed, CLAIM.claimId, WORKER, NOW)).toEqual({
+      kind: 'refused',
+      refusal: { kind: 'late', expireAtMs: NOW, nowMs: NOW },
+    });
+    expect(expire(claimed, NOW - 1)).toMatchObject({ kind: 'refused' });
+    expect(moved(expire(claimed, NOW))).toMatchObject({ state: 'expired', finishedAtMs: NOW });
+  });
+
+  it('has as long after another time as after its first', () => {
+    const given = job('pending', { expireAtMs: NOW + 1_000 });
+    const leftMs = 1_000 + NOW - given.readyAtMs;
+    for (const runAtMs of [NOW - 1, NOW, NOW + 1, NOW + 50_000]) {
+      const { expireAtMs = 0, readyAtMs } = moved(retime(given, runAtMs, NOW));
+      expect(expireAtMs - readyAtMs).toBe(leftMs);
+    }
+  });
+});
+
 describe('requestCancel', () => {
   it('notes the first instant, and is no transition', () => {
     const asked = requestCancel(job('running'), NOW, 'ann');
@@ -386,4 +425,25 @@ describe('whether a waiting job may have been begun', () => {
     const lost = moved(endUnfinished(runs(waits), CLAIM.claimId, again, NOW));
     expect(mayHaveRun(lost)).toBe(true);
   });
+});
+
+it('keeps that a job has run, also once a later claim of it was given back', () => {
+  const released: Verdict = {
+    kind: 'retry',
+    error: { name: 'WorkerStopped', message: 'it ended' },
+    runAtMs: NOW,
+  };
+  const again: Claim = { ...CLAIM, claimId: 'c.0', batchId: 'c' };
+  const steps: readonly ((job: Job) => Transition)[] = [
+    (each) => endUnfinished(each, CLAIM.claimId, released, NOW, 'released'),
+    (each) => promote(each, NOW),
+    (each) => claim(each, again, each.version),
+    (each) => giveBack(each, again.claimId, NOW),
+  ];
+  const fresh = { attempt: 1, workersLost: 0 };
+  const waiting = steps.reduce((each, step) => moved(step(each)), job('running', fresh));
+  expect(waiting).toMatchObject({ state: 'pending', attempt: 1, workersLost: 0 });
+  expect(waiting).not.toHaveProperty('startedAtMs');
+  expect(isBegun(waiting)).toBe(true);
+  expect(isBegun(job('pending', fresh))).toBe(false);
 });

@@ -89,7 +89,7 @@ describe("a partition's share", () => {
     const configuration = resolveConfiguration({ types: { a: {} }, maxConcurrency: 3 });
     expect(shareOfPool(configuration, 0)).toBe(configuration);
     const overrides = [{ scope: 'pool', paused: false, maxConcurrency: 3 }];
-    expect(shareOfOverrides(overrides, 0, 1)).toBe(overrides);
+    expect(shareOfOverrides(overrides, 0, { partitions: 1 })).toBe(overrides);
   });
 
   it("grows and shrinks by what is lent, never below nothing, and is the lender's loss", () => {
@@ -121,9 +121,9 @@ describe("a partition's share", () => {
       { scope: 'pool', paused: false, maxConcurrency: 4 },
       { scope: 'fleet/images', paused: false, maxConcurrency: 4 },
     ];
-    expect(shareOfOverrides(overrides, 0, 2, moved(1)).map(({ maxConcurrency }) => maxConcurrency)).toEqual([
-      3, 2,
-    ]);
+    expect(
+      shareOfOverrides(overrides, 0, { partitions: 2 }, moved(1)).map(({ maxConcurrency }) => maxConcurrency),
+    ).toEqual([3, 2]);
   });
 
   it('is known of a cap that a loan names, whatever is configured by now', () => {
@@ -162,7 +162,7 @@ describe("a partition's share", () => {
       { scope: 'key/pool', paused: true, maxConcurrency: 2, weight: 3 },
       { scope: 'type/a', paused: true },
     ];
-    const shares = [0, 1, 2].map((partition) => shareOfOverrides(overrides, partition, 3));
+    const shares = [0, 1, 2].map((partition) => shareOfOverrides(overrides, partition, { partitions: 3 }));
     expect(shares.map(([pool]) => pool?.maxConcurrency)).toEqual([1, 1, 0]);
     for (const [, ...others] of shares) expect(others).toEqual(overrides.slice(1));
   });

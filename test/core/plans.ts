@@ -11,6 +11,8 @@ export function schedulerOf(state: PassState): Scheduler {
   for (const [fairnessKey, costMs] of state.settledCostMs) {
     scheduler.ledgers.setCost(scheduler.openKey(fairnessKey, state.nowMs), costMs);
   }
+  scheduler.limits.setUses(state.uses ?? new Map());
+  for (const [fairnessKey, uses] of state.usesOfKeys ?? []) scheduler.limits.setUsesOfKey(fairnessKey, uses);
   for (const reserved of state.inFlight) scheduler.hold(reserved, state.nowMs);
   for (const { fleet } of state.configuration.fleets) {
     const busy = state.inFlight.filter((reserved) => reserved.fleet === fleet).length;
@@ -86,6 +88,7 @@ export class Index {
         return {
           fairnessKey,
           settledCostMs,
+          uses: this.#state.usesOfKeys?.get(fairnessKey),
           share: settledCostMs / this.#weight(fairnessKey),
           modes: own.map(({ mode }) => mode),
         };
@@ -106,13 +109,18 @@ export class Index {
 
 /** A planner for a state. */
 export function plannerOf(state: PassState): Planner {
-  return createPlanner(state.configuration, {
+  const planner = createPlanner(state.configuration, {
     nowMs: state.nowMs,
     inFlight: state.inFlight,
     freeSlotsByFleet: state.freeSlotsByFleet,
     costMs: state.costMs,
     overrides: state.overrides,
+    uses: state.uses,
   });
+  // Those of fairness keys come with their ledgers.
+  for (const [ledger, uses] of state.usesOfKeys ?? [])
+    if (ledger.startsWith('\u0000')) planner.offerUses(ledger, uses);
+  return planner;
 }
 
 /** Steps after which a plan of these tests has no end. */

@@ -1,13 +1,22 @@
 /** Random pools, and random states of them, small enough that everything collides: caps, costs, scores, conflicts. */
 import fc from 'fast-check';
 import type { Control } from '../../lib/core/capacity.ts';
-import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
+import type {
+  JobTypeConfiguration,
+  LimitConfiguration,
+  PoolConfiguration,
+} from '../../lib/core/configuration.ts';
 import { RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
+import type { Use, Uses } from '../../lib/core/limits.ts';
 import { isFew, timesOf } from '../fixtures/times.ts';
 import type { PassState } from './reference-planner.ts';
 
 export const NOW_MS = 1_800_000_000_000;
+
+const WINDOW_MS = 60_000;
+/** The most units that a job of these pools names. */
+const UNITS_MOST = 3;
 
 /** How often a property is tried. */
 export const RUNS = timesOf(10_000);
@@ -26,6 +35,56 @@ const cap = (most: number): fc.Arbitrary<number | null> =>
 const typeNames = ['a', 'b', 'c', 'd'];
 const tierNames = ['top', 'middle', 'low'];
 export const keyNames = ['', 'k1', 'k2', 'k3', 'k4'];
+
+const limitNames = ['x', 'y'] as const;
+const orgNames = ['', 'o1', 'o2'];
+
+/** Some jobs lack a key by which a limit counts. */
+const jobKeys = fc.constantFrom(
+  undefined,
+  { org: 'o1' },
+  { org: 'o2' },
+  { org: 'o1', user: 'o1' },
+  { org: 'o2', user: 'o1' },
+  { user: 'o2' },
+);
+
+/** Some jobs name more units than others, and some name none; limits of starts count none of them. */
+const jobUnits = fc.constantFrom(undefined, undefined, { x: 1 }, { x: 2 }, { x: 3, y: 1 }, { y: 2 });
+
+const rateOfStarts = fc.record({
+  starts: fc.constantFrom(null, 2, 4, 8),
+  perKey: fc.constantFrom(null, 1, 3),
+  perMs: fc.constant(WINDOW_MS),
+});
+
+const rateOfUnits = fc.record({
+  starts: fc.constant(null),
+  units: fc.constantFrom(null, 3, 7, 20),
+  perKey: fc.constantFrom(null, 3, 5),
+  perJob: fc.constant(UNITS_MOST),
+  perMs: fc.constant(WINDOW_MS),
+});
+
+/** A limit of two is unlimited in most pools. */
+const limit = (name: string): fc.Arbitrary<LimitConfiguration> =>
+  fc
+    .record({
+      limit: fc.constant(name),
+      keyedBy: fc.constantFrom(undefined, undefined, 'org', 'user'),
+      total: cap(5),
+      perKey: fc.constantFrom(null, null, 1, 2, 3),
+      rate: fc.option(fc.oneof(rateOfStarts, rateOfUnits), { nil: undefined }),
+      budget: fc.option(fc.record({ slotMs: fc.constantFrom(100, 500), perMs: fc.constant(WINDOW_MS) }), {
+        nil: undefined,
+      }),
+    })
+    .map(({ keyedBy, rate, budget, ...caps }) => ({
+      ...caps,
+      ...(keyedBy === undefined ? {} : { keyedBy }),
+      ...(rate === undefined ? {} : { rate }),
+      ...(budget === undefined ? {} : { budget }),
+    }));
 
 const jobType = (type: string): fc.Arbitrary<JobTypeConfiguration> =>
   fc
@@ -85,6 +144,25 @@ export const pools: fc.Arbitrary<PoolConfiguration> = fc.record({
   partitions: fc.constant(1),
 });
 
+/** Pools whose types share limits. */
+const limitedPools: fc.Arbitrary<PoolConfiguration> = fc
+  .record({
+    pool: pools,
+    limits: fc.tuple(...limitNames.map(limit)),
+    ofTypes: fc.tuple(...typeNames.map(() => fc.subarray([...limitNames]))),
+  })
+  .map(({ pool, limits, ofTypes }) => ({
+    ...pool,
+    limits,
+    types: pool.types.map((type, at) => ({ ...type, limits: ofTypes[at] })),
+  }));
+
+/** The same without windows: what has ended counts no longer. */
+export const cappedPools: fc.Arbitrary<PoolConfiguration> = limitedPools.map(({ limits = [], ...pool }) => ({
+  ...pool,
+  limits: limits.map(({ rate: _rate, budget: _budget, ...caps }) => caps),
+}));
+
 /** Ages are multiples of seconds that crossovers fall on: ties are common. */
 export const jobs = (most: number): fc.Arbitrary<readonly WaitingJob[]> =>
   fc
@@ -95,6 +173,8 @@ export const jobs = (most: number): fc.Arbitrary<readonly WaitingJob[]> =>
         mode: fc.constantFrom('queued' as const, 'queued' as const, 'onDemand' as const),
         fairnessKey: fc.constantFrom(...keyNames),
         resourceId: fc.constantFrom(undefined, 'r1', 'r2', 'r3'),
+        keys: jobKeys,
+        units: jobUnits,
         readyAtMs: fc.integer({ min: 0, max: 20 }).map((steps) => NOW_MS - steps * 64_000),
         version: fc.constant(1),
         attempt: fc.constant(1),
@@ -120,7 +200,11 @@ const overrides = (fleets: number): fc.Arbitrary<readonly Control[]> =>
         { weight: 2, arbitrary: fc.constantFrom(...typeNames).map((type) => `type/${type}`) },
         { weight: 3, arbitrary: fc.constantFrom(...keyNames).map((key) => `key/${key}`) },
         { weight: 2, arbitrary: fc.nat(fleets - 1).map((fleet) => `fleet/fleet${fleet}`) },
-        { weight: 1, arbitrary: fc.constantFrom('type/nobody', 'nonsense') },
+        {
+          weight: 2,
+          arbitrary: fc.constantFrom('limit/x', 'limit/y', 'limit/x/k1', 'limit/x/o1', 'limit/y/'),
+        },
+        { weight: 1, arbitrary: fc.constantFrom('type/nobody', 'limit/none', 'nonsense') },
       ),
       paused: fc.constantFrom(false, false, false, false, true),
       maxConcurrency: fc.option(fc.integer({ min: 1, max: 9 }), { nil: undefined }),
@@ -136,6 +220,8 @@ function inFlight(configuration: PoolConfiguration): fc.Arbitrary<readonly Reser
         type: fc.constantFrom(...configuration.types),
         fairnessKey: fc.constantFrom(...keyNames),
         resourceId: fc.constantFrom(undefined, 'r1', 'r2', 'r3'),
+        keys: jobKeys,
+        units: jobUnits,
         fleet: fc.constantFrom(...configuration.fleets.map((fleet) => fleet.fleet)),
         estimatedCostMs: fc.constantFrom(100, 200),
       }),
@@ -156,9 +242,15 @@ function inFlight(configuration: PoolConfiguration): fc.Arbitrary<readonly Reser
     });
 }
 
+/** The names of the ledgers that keep the uses of each key. */
+const ledgerNames = [
+  ...keyNames,
+  ...['org', 'user'].flatMap((name) => orgNames.map((key) => `\u0000${name}\u0000${key}`)),
+];
+
 /** A pool, what runs in it and what waits. */
 export const passStates = (mostJobs = 36): fc.Arbitrary<PassState> =>
-  pools.chain((configuration) =>
+  fc.oneof(pools, limitedPools).chain((configuration) =>
     fc
       .record({
         overrides: overrides(configuration.fleets.length),
@@ -169,6 +261,8 @@ export const passStates = (mostJobs = 36): fc.Arbitrary<PassState> =>
           maxLength: keyNames.length,
         }),
         waiting: jobs(mostJobs),
+        uses: fc.array(fc.nat(2), { minLength: 2, maxLength: 2 }),
+        usesOfKeys: fc.array(fc.nat(1), { minLength: ledgerNames.length, maxLength: ledgerNames.length }),
       })
       .map((drawn) => ({
         configuration,
@@ -180,8 +274,31 @@ export const passStates = (mostJobs = 36): fc.Arbitrary<PassState> =>
         ),
         settledCostMs: new Map(keyNames.map((key, index) => [key, (drawn.settled[index] ?? 0) * 100])),
         waiting: drawn.waiting,
+        uses: usesOf(drawn.uses, (each) => each),
+        usesOfKeys: new Map(
+          ledgerNames.map((key, index) => [
+            key,
+            usesOf([drawn.usesOfKeys[index] ?? 0, 0], (each) => each * 60),
+          ]),
+        ),
         costMs: costIn(configuration),
       })),
+  );
+
+/** Starts and cost of ended attempts, some of which count no longer. */
+const usesOf = (starts: readonly number[], costOf: (starts: number) => number): Uses =>
+  new Map(
+    limitNames.flatMap((name, at) => {
+      const count = starts[at] ?? 0;
+      const until = (amount: number): readonly Use[] => [
+        [NOW_MS + 1_000, amount],
+        [NOW_MS, 9],
+      ];
+      return [
+        [`rate/${name}`, until(count)],
+        [`budget/${name}`, until(costOf(count))],
+      ] as const;
+    }),
   );
 
 /** A cost for each resource, so that charges differ. */

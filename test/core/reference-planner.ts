@@ -9,6 +9,7 @@ import type {
   PoolConfiguration,
 } from '../../lib/core/configuration.ts';
 import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
+import type { Uses } from '../../lib/core/limits.ts';
 
 /** All there is to know when a pass begins. */
 export interface PassState {
@@ -19,6 +20,9 @@ export interface PassState {
   readonly freeSlotsByFleet: ReadonlyMap<string, number>;
   readonly settledCostMs: ReadonlyMap<string, number>;
   readonly waiting: readonly WaitingJob[];
+  /** What ended attempts have used of limits. */
+  readonly uses?: Uses | undefined;
+  readonly usesOfKeys?: ReadonlyMap<string, Uses> | undefined;
   readonly costMs: (type: string, resourceId: string | undefined) => number;
 }
 
@@ -29,18 +33,22 @@ export interface Planned {
   readonly chargedMs: number;
 }
 
-interface Held {
+interface Held extends Pick<WaitingJob, 'fairnessKey' | 'keys' | 'units'> {
   readonly type: string;
   readonly tier: string;
-  readonly fairnessKey: string;
   readonly fleet: string;
   readonly conflict: string | undefined;
+  readonly costMs: number;
 }
 
 /** Every admission of the pass, in order. */
 export function referencePlan(state: PassState): readonly Planned[] {
   const plan: Planned[] = [];
-  const held: Held[] = state.inFlight.map((job) => ({ ...job, conflict: job.conflictKey }));
+  const held: Held[] = state.inFlight.map((job) => ({
+    ...job,
+    conflict: job.conflictKey,
+    costMs: job.estimatedCostMs,
+  }));
   const cost = new Map(state.settledCostMs);
   for (const job of state.inFlight) {
     cost.set(job.fairnessKey, (cost.get(job.fairnessKey) ?? 0) + job.estimatedCostMs);
@@ -60,8 +68,11 @@ export function referencePlan(state: PassState): readonly Planned[] {
       type: job.type,
       tier: tierOf(state, job),
       fairnessKey: job.fairnessKey,
+      keys: job.keys,
+      units: job.units,
       fleet,
       conflict: conflictOf(state, job),
+      costMs: chargedMs,
     });
     plan.push({ id: job.id, fleet, chargedMs });
     waiting = waiting.filter((other) => other !== job);
@@ -149,6 +160,7 @@ function mayStart(
     const override = lastOverride(state, scope);
     if (override?.paused === true || !within(override?.maxConcurrency ?? cap, running)) return undefined;
   }
+  if (isLimited(state, job, held)) return undefined;
   const conflict = conflictOf(state, job);
   const together = held.filter((other) => other.conflict === conflict).length;
   if (conflict !== undefined && together >= (typeOf(state, job)?.maxConcurrencyPerResource ?? 1)) {
@@ -158,6 +170,41 @@ function mayStart(
   return [...configuration.fleets]
     .filter((fleet) => fleet.types.includes(job.type) && freeSlots(state, held, plan, fleet) > 0)
     .sort((a, b) => breadth(a) - breadth(b))[0]?.fleet;
+}
+
+/** Whether a limit of the job's type is reached. All that is in flight was reserved now, so each start counts. */
+function isLimited(state: PassState, job: WaitingJob, held: readonly Held[]): boolean {
+  const { configuration, nowMs } = state;
+  const limitsOf = (name: string): readonly string[] =>
+    configuration.types.find(({ type }) => type === name)?.limits ?? [];
+  const counts = (uses: Uses | undefined, window: string): number =>
+    (uses?.get(window) ?? []).reduce((sum, [untilMs, amount]) => sum + (untilMs > nowMs ? amount : 0), 0);
+  return (configuration.limits ?? []).some(({ limit, keyedBy, total, perKey, rate, budget }) => {
+    const keyOf = (of: Pick<WaitingJob, 'fairnessKey' | 'keys'>): string =>
+      keyedBy === undefined ? of.fairnessKey : (of.keys?.[keyedBy] ?? '');
+    const key = keyOf(job);
+    if (!limitsOf(job.type).includes(limit)) return false;
+    const inIt = held.filter(({ type }) => limitsOf(type).includes(limit));
+    const ofKey = inIt.filter((each) => keyOf(each) === key);
+    const ofKeyUsed = state.usesOfKeys?.get(keyedBy === undefined ? key : `\u0000${keyedBy}\u0000${key}`);
+    const whole = lastOverride(state, `limit/${limit}`);
+    const single = lastOverride(state, `limit/${limit}/${key}`);
+    const cost = ofKey.reduce((sum, { costMs }) => sum + costMs, 0);
+    const most = rate?.perJob ?? 1;
+    // A start counts as one, or as the job's units: those of a job that names none are the most that one may have.
+    const counted = (of: readonly Held[]): number =>
+      of.reduce((sum, { units }) => sum + (rate?.perJob === undefined ? 1 : (units?.[limit] ?? most)), 0);
+    const reached: readonly boolean[] = [
+      whole?.paused === true,
+      single?.paused === true,
+      inIt.length >= (whole?.maxConcurrency ?? total ?? Infinity),
+      ofKey.length >= (single?.maxConcurrency ?? perKey ?? Infinity),
+      counts(state.uses, `rate/${limit}`) + counted(inIt) + most > (rate?.units ?? rate?.starts ?? Infinity),
+      counts(ofKeyUsed, `rate/${limit}`) + counted(ofKey) + most > (rate?.perKey ?? Infinity),
+      counts(ofKeyUsed, `budget/${limit}`) + cost >= (budget?.slotMs ?? Infinity),
+    ];
+    return reached.includes(true);
+  });
 }
 
 function freeSlots(

@@ -7,7 +7,7 @@ import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
 import { Scheduler } from '../../lib/core/scheduler.ts';
 import { expectSame } from './expect-same.ts';
 import { planned } from './plans.ts';
-import { costIn, FEWER_RUNS, jobs, NOW_MS, pools } from './random-pass.ts';
+import { cappedPools, costIn, FEWER_RUNS, jobs, NOW_MS, pools } from './random-pass.ts';
 import { referencePlan } from './reference-planner.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -127,6 +127,8 @@ const actions: fc.Arbitrary<readonly Action[]> = fc
                 'key/k1',
                 'key/k2',
                 'fleet/fleet0',
+                'limit/x',
+                'limit/y/o1',
               ),
               paused: fc.constantFrom(false, false, true),
               maxConcurrency: fc.option(fc.integer({ min: 1, max: 6 }), { nil: undefined }),
@@ -185,7 +187,7 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
       model.running = model.running.filter((other) => other !== reserved);
       const { fairness } = model.configuration;
       if (action.kind === 'lose') {
-        scheduler.lose(reserved.id);
+        scheduler.dropped(reserved.id);
         model.correct(reserved, -reserved.estimatedCostMs);
       } else {
         expectSame(scheduler.settle(reserved.id, { ...action, nowMs: model.nowMs }), true);
@@ -198,12 +200,13 @@ function play(scheduler: Scheduler, model: Model, action: Action): void {
       return;
     }
     case 'retry': {
-      const { id, type, fairnessKey } = model.running[action.which % Math.max(1, model.running.length)] ?? {};
+      const { id, type, fairnessKey, keys } =
+        model.running[action.which % Math.max(1, model.running.length)] ?? {};
       if (id === undefined || type === undefined || fairnessKey === undefined) return;
       const which = action.which % model.running.length;
       play(scheduler, model, { kind: 'settle', which, usedMs: 100, succeeded: false });
       model.forgiven.delete(id);
-      const job = waitingJob(id, { type, fairnessKey, readyAtMs: model.nowMs });
+      const job = waitingJob(id, { type, fairnessKey, keys, readyAtMs: model.nowMs });
       model.waiting.push({ job, number: scheduler.arrive(job, model.nowMs, true) ?? -1 });
       return;
     }
@@ -315,6 +318,7 @@ describe('a decision', () => {
         estimatedCostMs: 1_000,
       },
       mode: 'queued',
+      readyAtMs: NOW_MS - 1_000,
       reasons: {
         score: { priority: 0, age: 16, rarity: 125, onDemand: 0, total: 141 },
         keyCostMs: 0,
@@ -526,7 +530,7 @@ describe('eviction', () => {
     scheduler.beginPass(NOW_MS);
     scheduler.next();
     scheduler.beginPass(NOW_MS + 900);
-    scheduler.lose('one');
+    scheduler.dropped('one');
     scheduler.evict(NOW_MS + 1_899);
     expect(scheduler.costs()).toMatchObject([{ fairnessKey: 'k1', costMs: 0, running: 0 }]);
     scheduler.evict(NOW_MS + 1_900);
@@ -592,11 +596,39 @@ describe('an index of a pool', () => {
 
 const idlePolicies = fc.constantFrom('advance' as const, 'none' as const);
 
+describe('jobs that are blocked by one key after another', () => {
+  const ORG = { limit: 'org', keyedBy: 'org', total: null, perKey: 1 };
+  const limited = smallPool({ limits: [ORG, { ...ORG, limit: 'user', keyedBy: 'user' }] });
+  const pool = { ...limited, types: limited.types.map((type) => ({ ...type, limits: ['org', 'user'] })) };
+  const of = (org: string, user: string, readyAtMs: number): Partial<WaitingJob> => ({
+    keys: { org, user },
+    readyAtMs,
+  });
+
+  it('let those behind them start once one of the keys has room', () => {
+    const scheduler = new Scheduler(pool);
+    scheduler.beginPass(NOW_MS);
+    scheduler.arrive(waitingJob('of-acme', of('acme', 'u1', 1)), NOW_MS);
+    scheduler.arrive(waitingJob('of-zeta', of('zeta', 'u2', 2)), NOW_MS);
+    expect([scheduler.next()?.reserved.id, scheduler.next()?.reserved.id]).toEqual(['of-acme', 'of-zeta']);
+    // Both wait for acme; the first of them for u2, too.
+    scheduler.arrive(waitingJob('first', of('acme', 'u2', 3)), NOW_MS);
+    scheduler.arrive(waitingJob('second', of('acme', 'u3', 4)), NOW_MS);
+    expect(scheduler.next()).toBeUndefined();
+    scheduler.settle('of-acme', { nowMs: NOW_MS, usedMs: 1, succeeded: true });
+    expect(scheduler.next()?.reserved).toMatchObject({ id: 'second', keys: { org: 'acme', user: 'u3' } });
+    expect(scheduler.isConflictHeld('@org/acme')).toBe(true);
+    scheduler.settle('second', { nowMs: NOW_MS, usedMs: 1, succeeded: true });
+    scheduler.settle('of-zeta', { nowMs: NOW_MS, usedMs: 1, succeeded: true });
+    expect(scheduler.next()?.reserved.id).toBe('first');
+  });
+});
+
 describe('a long-lived scheduler', () => {
   it('decides as the reference does after any history of arrivals, ends, losses, retries, moves, withdrawals and overrides', () => {
     fc.assert(
       fc.property(
-        pools,
+        fc.oneof(pools, cappedPools),
         idlePolicies,
         fc.integer({ min: 0, max: 5 }),
         actions,
@@ -613,7 +645,7 @@ describe('a long-lived scheduler', () => {
   it('does so too where nearly all jobs want the same few resources', () => {
     fc.assert(
       fc.property(
-        pools,
+        fc.oneof(pools, cappedPools),
         idlePolicies,
         fc.integer({ min: 2, max: 5 }),
         actions,

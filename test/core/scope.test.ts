@@ -69,6 +69,58 @@ describe('a scope', () => {
     },
   );
 
+  it('of a limit has its name, or one fairness key of it, whatever that is called', () => {
+    expect(printScope({ limit: 'openai' })).toBe('limit/openai');
+    expect(printScope({ limit: 'openai', key: 'a/b' })).toBe('limit/openai/a/b');
+    expect(parseScope('limit/openai/a/b')).toEqual({ limit: 'openai', key: 'a/b' });
+    const pool = resolveConfiguration({
+      types: { chat: { limits: ['openai'] }, other: {} },
+      limits: { openai: { total: 3, rate: { starts: 60, per: '1m' } } },
+    });
+    expect([{ limit: 'openai' }, { limit: 'opnai' }].map((scope) => isDeclared(scope, pool))).toEqual([
+      true,
+      false,
+    ]);
+    const chat = { ...job, type: 'chat' };
+    const scopes = [
+      { limit: 'openai' },
+      { limit: 'openai', key: job.fairnessKey },
+      { limit: 'openai', key: '?' },
+    ];
+    expect(scopes.map((scope) => isInScope(scope, chat, pool))).toEqual([true, true, false]);
+    // A job counts under the terms that it was reserved with, too.
+    expect(isInScope({ limit: 'openai' }, { ...chat, type: 'other', limits: ['openai'] }, pool)).toBe(true);
+    expect(isInScope({ limit: 'openai' }, { ...chat, type: 'other' }, pool)).toBe(false);
+    expect(lentScopesOf(pool, chat)).toContain('limit/openai');
+    expect(ruleOf('limit/openai', pool)).toMatchObject({ isDivided: true });
+    expect(ruleOf('limit/openai/acme', pool)).toMatchObject({ isDivided: false });
+    expect(declaredCaps(pool)).toContainEqual({
+      scope: 'rate.starts/openai',
+      path: 'limits.openai.rate.starts',
+      cap: 60,
+    });
+  });
+
+  it('of a limit that counts by another key has that of the job, and is divided', () => {
+    const pool = resolveConfiguration({
+      types: { chat: { limits: ['org'] } },
+      limits: { org: { keyedBy: 'org', total: 9, perKey: 3, rate: { perKey: 60, per: '1m' } } },
+      partitions: 2,
+    });
+    const chat = { ...job, type: 'chat', keys: { org: 'acme' } };
+    const scopes = ['acme', job.fairnessKey, ''].map((key) => ({ limit: 'org', key }));
+    expect(scopes.map((scope) => isInScope(scope, chat, pool))).toEqual([true, false, false]);
+    const { keys: _keys, ...without } = chat;
+    expect(scopes.map((scope) => isInScope(scope, without, pool))).toEqual([false, false, true]);
+    expect(ruleOf('limit/org/acme', pool)).toMatchObject({ isDivided: true, control: 'instead' });
+    expect(declaredCaps(pool)).toEqual(
+      expect.arrayContaining([
+        { scope: 'perKey/org', path: 'limits.org.perKey', cap: 3 },
+        { scope: 'rate.perKey/org', path: 'limits.org.rate.perKey', cap: 60 },
+      ]),
+    );
+  });
+
   it('tells its name only to whoever asks for its kind', () => {
     expect(nameIn('fairnessKey', 'key/a/b')).toBe('a/b');
     expect(nameIn('fairnessKey', 'keys/a')).toBeUndefined();
@@ -87,8 +139,8 @@ describe('a scope', () => {
   });
 
   it('holds a job in flight of its name', () => {
-    expect(TEXTS.map(([, scope]) => isInScope(scope, job))).toEqual([true, true, true, true, true]);
-    expect(TEXTS.slice(1).some(([, scope]) => isInScope(scope, OTHER))).toBe(false);
+    expect(TEXTS.map(([, scope]) => isInScope(scope, job, POOL))).toEqual([true, true, true, true, true]);
+    expect(TEXTS.slice(1).some(([, scope]) => isInScope(scope, OTHER, POOL))).toBe(false);
   });
 
   it('of a resource names its type too, whatever it is called, and nobody controls it', () => {
@@ -100,7 +152,7 @@ describe('a scope', () => {
     expect([resourceIn('type/resize'), declaredScopeOf('type/resize')]).toEqual([undefined, 'type/resize']);
     expect(isDeclared(resourceScope('resize', 'album'), POOL)).toBe(false);
     const of = (changes: Partial<ReservedJob>) =>
-      isInScope(resourceScope('resize', 'album'), { ...job, ...changes });
+      isInScope(resourceScope('resize', 'album'), { ...job, ...changes }, POOL);
     expect([of({}), of({ resourceId: 'album' }), of({ conflictKey: 'g/album' })]).toEqual([
       false,
       true,
@@ -109,9 +161,9 @@ describe('a scope', () => {
   });
 
   it('of those that partitions divide and lend are all but that of the key', () => {
-    expect(lentScopesOf(job)).toEqual(['pool', 'tier/urgent', 'type/resize', 'fleet/images']);
-    expect(scopesOfType('urgent', 'resize')).toEqual(['pool', 'tier/urgent', 'type/resize']);
-    expect(TEXTS.map(([text]) => ruleOf(text))).toEqual(
+    expect(lentScopesOf(POOL, job)).toEqual(['pool', 'tier/urgent', 'type/resize', 'fleet/images']);
+    expect(scopesOfType(POOL, 'urgent', 'resize')).toEqual(['pool', 'tier/urgent', 'type/resize']);
+    expect(TEXTS.map(([text]) => ruleOf(text, POOL))).toEqual(
       [
         { isDivided: true, control: 'instead' },
         { isDivided: true, control: 'instead' },

@@ -95,10 +95,10 @@ function pass(input: Extract<ScoringCase, { kind: 'pass' }>['input']): unknown {
   for (let decision = scheduler.next(); decision !== undefined; decision = scheduler.next()) {
     const { id, fleet } = decision.reserved;
     if (decision.mode === 'queued' && lost.has(id)) {
-      scheduler.lose(id);
+      scheduler.dropped(id);
       continue;
     }
-    if (decision.mode === 'queued') scheduler.win();
+    if (decision.mode === 'queued') scheduler.kept();
     assignments.push([Number(id), Number(fleet)]);
   }
   const taken = new Set(assignments.map(([, slot]) => slot));

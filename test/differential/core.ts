@@ -11,6 +11,7 @@ interface Known {
     readonly mode: 'queued' | 'onDemand';
     readonly fairnessKey: string;
     readonly resourceId?: string | undefined;
+    readonly keys?: Readonly<Record<string, string>> | undefined;
   };
   state: 'scheduled' | 'pending' | 'running' | 'over';
   runAtMs: number;

@@ -104,7 +104,7 @@ export class Deployed implements Player {
         if (event.kind !== 'job') return;
         (this.#isWorld ? this.#fresh : this.#noise).push(event.newJob);
         const { id, attempt, claim, state, startedAtMs = 0 } = event.newJob;
-        if (event.verb === 'loseWorker' && !this.#isWorld) {
+        if (event.verb === 'endUnfinished' && !this.#isWorld) {
           this.#lost.push(event.newJob);
           this.losses.push({ id, startedAtMs: startedAtMs - EPOCH_MS, atMs: this.#nowMs - EPOCH_MS });
         }
@@ -287,7 +287,7 @@ export class Deployed implements Player {
     const { workerId = '', incarnation = '' } = job.worker ?? {};
     const ended =
       outcome === 'lost'
-        ? await store.loseWorker({ job, verdict, nowMs, expiresAtMs })
+        ? await store.endUnfinished({ job, verdict, nowMs, expiresAtMs })
         : await store.finishJob({ workerId, incarnation, job, verdict, nowMs, expiresAtMs });
     if (ended.kind !== 'finished') throw new BrokenRule(`the end of ${start.id} was refused`);
   }
@@ -336,7 +336,7 @@ export class Deployed implements Player {
       const jobs = this.#fresh;
       this.#fresh = [];
       const [report] = await this.#dispatch(other, { jobs, reason: 'stream' });
-      if (report?.kind !== 'left')
+      if (report?.kind !== 'letterLeft')
         throw new BrokenRule(`the lease is held, and another one is ${report?.kind}`);
     };
     await this.#trigger(holder, { jobs: [], reason: 'wake' });
@@ -363,7 +363,7 @@ export class Deployed implements Player {
       const reports = await this.#dispatch(dispatcher, next);
       if (reports.every(({ kind }) => kind === 'done')) return;
       // What an ingest leaves to the stream, the stream brings; and what is due has its own wake.
-      const isLeftToStream = next.reason === 'ingest' && reports.some(({ kind }) => kind === 'left');
+      const isLeftToStream = next.reason === 'ingest' && reports.some(({ kind }) => kind === 'letterLeft');
       next = { jobs: isLeftToStream ? next.jobs : [], reason: 'wake' };
     }
     throw new BrokenRule(`${TRIGGERS_MAX} triggers, and the dispatcher is not done`);

@@ -213,6 +213,10 @@ const SIMPLER: readonly ((scenario: Scenario) => Scenario)[] = [
     const types = Object.fromEntries(
       Object.entries(each.pool.types ?? {}).filter(([type]) => used.has(type)),
     );
+    const listed = new Set(Object.values(types).flatMap(({ limits = [] }) => limits));
+    const limits = Object.fromEntries(
+      Object.entries(each.pool.limits ?? {}).filter(([limit]) => listed.has(limit)),
+    );
     const fleets = Object.fromEntries(
       Object.entries(each.pool.fleets ?? {}).flatMap(([fleet, input]) => {
         const own = input.types.filter((type) => used.has(type));
@@ -222,9 +226,14 @@ const SIMPLER: readonly ((scenario: Scenario) => Scenario)[] = [
     const events = each.events.filter((event) => event.op !== 'slots' || event.fleet in fleets);
     const inUse = new Set(Object.values(types).map(({ tier }) => tier));
     const tiers = (each.pool.tiers ?? []).filter(({ tier }) => inUse.has(tier));
-    return { ...each, events, pool: { ...each.pool, types, fleets, tiers } };
+    return {
+      ...each,
+      events,
+      pool: { ...each.pool, types, fleets, tiers, ...(listed.size === 0 ? {} : { limits }) },
+    };
   },
   (each) => ({ ...each, pool: without(each.pool, 'maxConcurrency') }),
+  (each) => withoutLimits(each),
   ...['maxConcurrency', 'conflictGroup', 'maxConcurrencyPerResource', 'onWorkerLost'].map(
     (field) => (each: Scenario) => ({
       ...each,
@@ -258,6 +267,14 @@ const withFairness = (each: Scenario, changes: FairnessInput): Scenario => ({
 
 type FairnessInput = NonNullable<Scenario['pool']['fairness']>;
 
+const withoutLimits = (each: Scenario): Scenario => ({
+  ...each,
+  pool: {
+    ...without(each.pool, 'limits'),
+    types: mapped(each.pool.types, (type) => without(type, 'limits')),
+  },
+});
+
 const withTypes = (each: Scenario, field: string): Scenario => ({
   ...each,
   pool: { ...each.pool, types: mapped(each.pool.types, (type) => without(type, field)) },
@@ -271,6 +288,7 @@ const LEFT_OUT: Readonly<Record<string, (scenario: Scenario) => Scenario>> = {
   leftWord: (each) => ({ ...each, hearing: { ...each.hearing, leftWord: 0 } }),
   lifts: (each) => withFairness(each, { idlePolicy: 'none' }),
   conflicts: (each) => withTypes(each, 'conflictGroup'),
+  limits: withoutLimits,
   resourceCaps: (each) => withTypes(each, 'maxConcurrencyPerResource'),
   parking: (each) => ({ ...each, budget: { ...each.budget, parkKept: 1_000_000 } }),
   promoteMax: (each) => ({ ...each, budget: without(each.budget, 'promoteMax') }),

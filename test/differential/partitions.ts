@@ -74,7 +74,7 @@ const shareOfPool = (pool: PoolInput, partition: number, partitions: number): Po
   partitions: 1,
 });
 
-/** The pool with other caps, guarantees and slots, as far as it has any; a key's own cap is not one of those that are divided. */
+/** The pool with other caps, guarantees and slots, as far as it has any; a fairness key's own cap is not one of those that are divided. */
 export function withCaps(pool: PoolInput, change: (cap: number) => number): PoolInput {
   const changed = <C extends number | null | undefined>(cap: C): C | number =>
     typeof cap === 'number' ? change(cap) : cap;
@@ -90,6 +90,15 @@ export function withCaps(pool: PoolInput, change: (cap: number) => number): Pool
         ? {}
         : { maxConcurrencyPerResource: changed(type.maxConcurrencyPerResource) }),
     })),
+    ...(pool.limits === undefined
+      ? {}
+      : {
+          limits: named(pool.limits, (limit) => ({
+            ...limit,
+            total: changed(limit.total),
+            ...(limit.keyedBy === undefined ? {} : { perKey: changed(limit.perKey) }),
+          })),
+        }),
     fleets: named(pool.fleets, (fleet) => ({ ...fleet, slots: changed(fleet.slots) })),
     tiers: (pool.tiers ?? []).map((tier) => ({
       ...tier,

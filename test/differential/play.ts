@@ -33,6 +33,8 @@ export interface ScenarioJob {
   readonly mode: JobMode;
   readonly fairnessKey: string;
   readonly resourceId?: string | undefined;
+  readonly keys?: Readonly<Record<string, string>> | undefined;
+  readonly units?: Readonly<Record<string, number>> | undefined;
   /** Absent: at once. */
   readonly runAtMs?: number | undefined;
   readonly attempts: readonly [AttemptPlan, ...AttemptPlan[]];

@@ -13,8 +13,15 @@
  *  - What ends at one instant is settled in the order in which it started.
  *  - A reset forgives what was charged before it, in flight or settled.
  *  - Costs are whole multiples of 2^-16 ms, so their sums are exact.
+ *  - A start counts in a rate for its window, a margin for clocks, and the time that its message may have taken: until its end is
+ *    settled that is a tenth of the window, and then no more than the attempt took. Settled starts cease to count at twentieths of
+ *    the window. It counts as one, or as the units of its job; no job starts that might have more units than are left.
  */
-import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
+import type {
+  JobTypeConfiguration,
+  PoolConfiguration,
+  RateConfiguration,
+} from '../../lib/core/configuration.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import {
   delayMs,
@@ -30,7 +37,8 @@ const UNITS_PER_MS = 65_536;
 
 const exact = (costMs: number): number => Math.round(costMs * UNITS_PER_MS) / UNITS_PER_MS;
 
-interface RefJob extends Pick<ScenarioJob, 'id' | 'priority' | 'mode' | 'fairnessKey' | 'resourceId'> {
+interface RefJob
+  extends Pick<ScenarioJob, 'id' | 'priority' | 'mode' | 'fairnessKey' | 'resourceId' | 'keys' | 'units'> {
   readonly type: JobTypeConfiguration;
   state: 'scheduled' | 'pending' | 'running';
   runAtMs: number;
@@ -41,6 +49,14 @@ interface RefJob extends Pick<ScenarioJob, 'id' | 'priority' | 'mode' | 'fairnes
   startedAtMs: number;
   chargedMs: number;
   fleet: string;
+}
+
+/** A start, as rates count it. */
+interface RefStart {
+  readonly job: RefJob;
+  /** Its message takes no longer than any rate of its type allows. */
+  readonly begunByMs: number;
+  endedAtMs?: number;
 }
 
 interface RefLedger {
@@ -58,7 +74,7 @@ export interface Learned {
   readonly meanMs: number;
 }
 
-type Counted = 'pool' | 'tier' | 'type' | 'key' | 'fleet' | 'conflict' | 'resource';
+type Counted = 'pool' | 'tier' | 'type' | 'key' | 'fleet' | 'conflict' | 'resource' | 'limit' | 'limitOfKey';
 
 interface Room {
   running(of: Counted, name: string): number;
@@ -80,6 +96,8 @@ export class Reference implements Player {
   readonly #means = new Map<string, number>();
   readonly #controls = new Map<string, RefControl>();
   readonly #slots: Map<string, number>;
+  readonly #starts: RefStart[] = [];
+  #wakeAt: (atMs: number) => void = () => undefined;
   #atMs = 0;
 
   constructor({ pool }: Pick<Scenario, 'pool'>, learned: readonly Learned[] = []) {
@@ -88,9 +106,23 @@ export class Reference implements Player {
     this.#slots = new Map(this.#configuration.fleets.map(({ fleet, slots }) => [fleet, slots ?? 0]));
   }
 
+  /** Rates open by themselves. */
+  wakeBy(wakeAt: (atMs: number) => void): void {
+    const asked = new Set<number>();
+    this.#wakeAt = (atMs) => {
+      if (!asked.has(atMs)) wakeAt(atMs);
+      asked.add(atMs);
+    };
+  }
+
   instant(atMs: number, happenings: readonly Happening[]): readonly Start[] {
     this.#happen(atMs, happenings);
-    return this.#choose();
+    const starts = this.#choose();
+    for (const { limit, rate } of this.#configuration.limits ?? [])
+      for (const start of this.#starts)
+        if (rate !== undefined && start.job.type.limits?.includes(limit))
+          this.#wakeAt(countsUntilMs(start, rate));
+    return starts;
   }
 
   /**
@@ -224,6 +256,8 @@ export class Reference implements Player {
   #end(job: RefJob, outcome: 'succeeded' | 'failed' | 'lost'): void {
     const { fairness } = this.#configuration;
     const usedMs = this.#atMs - job.startedAtMs;
+    const last = this.#starts.findLast((start) => start.job === job);
+    if (last !== undefined) last.endedAtMs = this.#atMs;
     const ledger = this.#ledgerOf(job.fairnessKey);
     const settledMs = fairness.trueUp ? exact(Math.max(usedMs, fairness.admissionFloorMs)) : job.chargedMs;
     ledger.settledMs = this.#settledMs(job.fairnessKey) + (this.#isForgiven(job.startedAtMs) ? 0 : settledMs);
@@ -367,6 +401,10 @@ export class Reference implements Player {
     const { admissionFloorMs } = this.#configuration.fairness;
     job.state = 'running';
     job.startedAtMs = this.#atMs;
+    const messagesMs = (this.#configuration.limits ?? []).flatMap(({ limit, rate }) =>
+      rate !== undefined && job.type.limits?.includes(limit) ? [messageMs(rate)] : [],
+    );
+    this.#starts.push({ job, begunByMs: this.#atMs + Math.min(...messagesMs) });
     job.fleet = fleet;
     job.chargedMs = exact(Math.max(this.#expectedMs(job.type, job.resourceId), admissionFloorMs));
     this.#ledgerOf(job.fairnessKey).touchedAtMs = this.#atMs;
@@ -418,9 +456,41 @@ export class Reference implements Player {
         room.running('key', job.fairnessKey),
       ) &&
       this.#fleetFor(type, room) !== undefined &&
+      (job.type.limits ?? []).every((limit) => this.#hasRoomIn(limit, job, room)) &&
       (conflictKey === undefined || room.running('conflict', conflictKey) === 0) &&
       (job.resourceId === undefined || room.running('resource', nameOf(type, job.resourceId)) < ofResource)
     );
+  }
+
+  #hasRoomIn(name: string, job: RefJob, room: Room): boolean {
+    const declared = this.#configuration.limits?.find(({ limit }) => limit === name);
+    const key = this.#keyIn(name, job);
+    const { rate } = declared ?? {};
+    return (
+      room.running('limit', name) < (declared?.total ?? Infinity) &&
+      room.running('limitOfKey', nameOf(name, key)) < (declared?.perKey ?? Infinity) &&
+      this.#counted(name) + (rate?.perJob ?? 1) <= (rate?.units ?? rate?.starts ?? Infinity) &&
+      this.#counted(name, key) + (rate?.perJob ?? 1) <= (rate?.perKey ?? Infinity)
+    );
+  }
+
+  /** What counts now in the rate of a limit, of one key or of all. */
+  #counted(name: string, key?: string): number {
+    const rate = this.#configuration.limits?.find(({ limit }) => limit === name)?.rate;
+    if (rate === undefined) return 0;
+    let sum = 0;
+    for (const start of this.#starts) {
+      const { job } = start;
+      if (job.type.limits?.includes(name) !== true || countsUntilMs(start, rate) <= this.#atMs) continue;
+      if (key !== undefined && this.#keyIn(name, job) !== key) continue;
+      sum += rate.perJob === undefined ? 1 : (job.units?.[name] ?? rate.perJob);
+    }
+    return sum;
+  }
+
+  #keyIn(name: string, { fairnessKey, keys }: RefJob): string {
+    const keyedBy = this.#configuration.limits?.find(({ limit }) => limit === name)?.keyedBy;
+    return keyedBy === undefined ? fairnessKey : (keys?.[keyedBy] ?? '');
   }
 
   #isOpen(scope: string, configured: number | null, running: number): boolean {
@@ -462,6 +532,10 @@ export class Reference implements Player {
       count('key', job.fairnessKey);
       count('fleet', job.fleet);
       count('conflict', conflictKeyOf(job) ?? '');
+      for (const limit of job.type.limits ?? []) {
+        count('limit', limit);
+        count('limitOfKey', nameOf(limit, this.#keyIn(limit, job)));
+      }
       if (job.resourceId !== undefined) count('resource', nameOf(job.type.type, job.resourceId));
       const charged = this.#isForgiven(job.startedAtMs) ? 0 : job.chargedMs;
       chargedMs.set(job.fairnessKey, (chargedMs.get(job.fairnessKey) ?? 0) + charged);
@@ -505,6 +579,21 @@ export class Reference implements Player {
     }
     return ledger;
   }
+}
+
+const MESSAGE_MS = { least: 2_000, most: 15_000 };
+const CLOCKS_MS = 10_000;
+
+/** How long a message may take under a rate. */
+const messageMs = ({ perMs }: RateConfiguration): number =>
+  Math.min(MESSAGE_MS.most, Math.max(MESSAGE_MS.least, perMs / 10));
+
+function countsUntilMs({ begunByMs, endedAtMs }: RefStart, { perMs }: RateConfiguration): number {
+  const countedMs = perMs + Math.min(CLOCKS_MS, perMs / 20);
+  if (endedAtMs === undefined) return begunByMs + countedMs;
+  const stepMs = perMs / 20;
+  const untilMs = EPOCH_MS + Math.min(begunByMs, endedAtMs) + countedMs;
+  return Math.ceil(untilMs / stepMs) * stepMs - EPOCH_MS;
 }
 
 /** The text without a group, and a job without a resource, exclude nothing. */

@@ -1,7 +1,7 @@
 /** Random scenarios: a seed and a kind draw a pool, its load, and what happens to it. */
 
 import { partitionOf } from '../../lib/core/partition.ts';
-import type { FleetInput, JobTypeInput, PoolInput, TierInput } from '../../lib/core/pool-input.ts';
+import type { FleetInput, JobTypeInput, PoolInput, RateInput, TierInput } from '../../lib/core/pool-input.ts';
 import type { DispatchBudget } from '../../lib/dispatch/partition/context.ts';
 import { type Dice, diceOf, hashText, seeded } from '../simulation/random.ts';
 import { withCaps } from './partitions.ts';
@@ -36,6 +36,8 @@ export const KINDS = [
   'partitions',
   /** As `mixed`, and hints are lost: there only bounds hold. */
   'unheard',
+  /** Types share rates of starts and of units. */
+  'rates',
 ] as const;
 
 export type Kind = (typeof KINDS)[number];
@@ -52,12 +54,15 @@ const CROWD_AT = 30;
 /** Those in several partitions are as dear as three others. */
 const PARTITIONS_EVERY = 60;
 const PARTITIONS_AT = 52;
+const RATES_EVERY = 15;
+const RATES_AT = 9;
 
 /** The kind that a seed is of, unless somebody asks for one. */
 export function kindOf(seed: number): Kind {
   if (seed % LARGE_EVERY === 0) return 'large';
   if (seed % CROWD_EVERY === CROWD_AT) return 'crowd';
   if (seed % PARTITIONS_EVERY === PARTITIONS_AT) return 'partitions';
+  if (seed % RATES_EVERY === RATES_AT) return 'rates';
   return TURNS[seed % TURNS.length] ?? 'mixed';
 }
 
@@ -99,7 +104,7 @@ function themesOf(kind: Kind, dice: Dice): Themes {
     lifts: isAbout('lifts') || (kind === 'books' && dice.chance(0.5)),
     conflicts: isAbout('conflicts'),
     keys: isAbout('keys'),
-    time: isAbout('time') || kind === 'losses',
+    time: isAbout('time') || kind === 'losses' || (kind === 'rates' && dice.chance(0.5)),
     losses: kind === 'losses',
     controls: isAbout('controls'),
     books: isAbout('books'),
@@ -223,6 +228,11 @@ function poolOf(dice: Dice, themes: Themes, keys: readonly string[]): PoolInput 
   };
 }
 
+const withLedgersKept = (pool: PoolInput): PoolInput =>
+  typeof pool.fairness?.keyTtlMs === 'number'
+    ? { ...pool, fairness: { ...pool.fairness, keyTtlMs: LONGER_THAN_ANY_WAIT_MS } }
+    : pool;
+
 const slotsIn = ({ fleets = {} }: PoolInput): number =>
   Object.values(fleets).reduce((sum, { slots }) => sum + (slots ?? 3), 0);
 
@@ -263,11 +273,85 @@ function resourceCapped(seed: number, scenario: Scenario): Scenario {
   return { ...scenario, pool: { ...scenario.pool, types: Object.fromEntries(types) } };
 }
 
+const RATE_MS = 20_000;
+
+/** Lets types share rates, of starts or of the units that most jobs name. */
+function rated(seed: number, scenario: Scenario): Scenario {
+  const dice = diceOf(seeded(hashText(`rates/${seed}`)));
+  const most = dice.whole(1, 6);
+  const rates: Readonly<Record<string, () => RateInput>> = {
+    starts: () => ({ starts: dice.whole(1, 6), perKey: dice.pick([null, 1, 2]), per: RATE_MS }),
+    units: () => ({
+      units: dice.pick([null, most, most + dice.whole(0, 20)]),
+      perKey: most + dice.whole(0, 8),
+      perJob: most,
+      per: RATE_MS,
+    }),
+  };
+  const names = dice.pick([['units'], ['units'], ['starts'], ['starts', 'units']] as const);
+  const limits = Object.fromEntries(names.map((name) => [name, { rate: rates[name]?.() }]));
+  const types = Object.entries(scenario.pool.types ?? {}).map(([type, input], at) => {
+    const own = at === 0 ? names : names.filter(() => dice.chance(0.6));
+    return [type, own.length === 0 ? input : { ...input, limits: own }] as const;
+  });
+  return {
+    ...scenario,
+    pool: { ...scenario.pool, limits, types: Object.fromEntries(types) },
+    jobs: scenario.jobs.map((job) =>
+      dice.chance(0.2) ? job : { ...job, units: { units: dice.whole(1, most) } },
+    ),
+  };
+}
+
+/** Lets some types share limits, by numbers of its own. Their rates have a kind of their own. */
+function limited(seed: number, scenario: Scenario): Scenario {
+  const dice = diceOf(seeded(hashText(`limits/${scenario.kind}/${seed}`)));
+  if (!dice.chance(0.35)) return scenario;
+  const limits = Object.fromEntries(
+    ['x', 'y']
+      .slice(0, dice.whole(1, 2))
+      .map((name) => [
+        name,
+        dice.chance(0.5)
+          ? { total: dice.whole(1, 6), perKey: dice.chance(0.4) ? dice.whole(1, 2) : null }
+          : { perKey: dice.whole(1, 3) },
+      ]),
+  );
+  const names = Object.keys(limits);
+  const types = Object.entries(scenario.pool.types ?? {}).map(([type, input], at) => {
+    const own = at === 0 ? names : names.filter(() => dice.chance(0.5));
+    return [type, own.length === 0 ? input : { ...input, limits: own }] as const;
+  });
+  return keyed(seed, {
+    ...scenario,
+    pool: { ...scenario.pool, limits, types: Object.fromEntries(types) },
+  });
+}
+
+/** Lets some limits count by another key than the fairness key, by numbers of its own. */
+function keyed(seed: number, scenario: Scenario): Scenario {
+  const dice = diceOf(seeded(hashText(`keyed limits/${scenario.kind}/${seed}`)));
+  const limits = Object.entries(scenario.pool.limits ?? {}).map(([name, limit]) => {
+    const isKeyed = typeof limit.perKey === 'number' && dice.chance(0.6);
+    return [name, isKeyed ? { ...limit, keyedBy: dice.pick(['org', 'user']) } : limit] as const;
+  });
+  const most = dice.pick([1, 3, 20]);
+  return {
+    ...scenario,
+    pool: { ...scenario.pool, limits: Object.fromEntries(limits) },
+    jobs: scenario.jobs.map((job) => ({
+      ...job,
+      keys: { org: `org${dice.whole(0, most)}`, user: `user${dice.whole(0, most)}` },
+    })),
+  };
+}
+
 /** The scenario that a seed draws of a kind. */
 export function scenarioOf(seed: number, kind: Kind = kindOf(seed)): Scenario {
   const dice = diceOf(seeded(hashText(`${kind}/${seed}`)));
-  const any = (): Scenario => resourceCapped(seed, anyOf(dice, seed, kind));
+  const any = (): Scenario => limited(seed, resourceCapped(seed, anyOf(dice, seed, kind)));
   const wall = (): Scenario => resourceCapped(seed, wallOf(dice, seed));
+  if (kind === 'rates') return rated(seed, anyOf(dice, seed, kind));
   if (kind === 'partitions') return dividedOf(dice, any());
   if (kind !== 'unheard') return kind === 'walls' ? wall() : any();
   const scenario = dice.chance(0.2) ? wall() : any();
@@ -338,10 +422,12 @@ function anyOf(dice: Dice, seed: number, kind: Kind): Scenario {
   if (controls) events.push(...controlsOf(dice, pool, keys, instant));
   const budget = budgetOf(dice, themes, jobCount);
   const hearing = hearingOf(dice, crowd);
+  // Hundreds of keys that come at once fill more of a line than is read, as in large pools.
+  const isAtOnce = crowd && isBursty && bursts.length === 1;
   return {
     seed,
     kind,
-    pool,
+    pool: isAtOnce ? withLedgersKept(pool) : pool,
     budget: { ...budget, ...NEWS },
     hearing,
     untilMs,
@@ -369,6 +455,16 @@ function dividedOf(dice: Dice, scenario: Scenario): Scenario {
       ...(job.resourceId === undefined
         ? {}
         : { resourceId: `${job.resourceId} of ${partitionOf(job.fairnessKey, partitions)}` }),
+      ...(job.keys === undefined
+        ? {}
+        : {
+            keys: Object.fromEntries(
+              Object.entries(job.keys).map(([name, key]) => [
+                name,
+                `${key} of ${partitionOf(job.fairnessKey, partitions)}`,
+              ]),
+            ),
+          }),
     })),
   };
 }

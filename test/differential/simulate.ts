@@ -18,7 +18,9 @@ export async function asSimulateScenario(scenario: Scenario): Promise<Fields | u
     )
   )
     return undefined;
-  if (pool.partitions !== undefined || (await cancelsWhatRuns(scenario))) return undefined;
+  // The reference asks for wakes of its own, which that program does not know.
+  if (kind === 'rates' || pool.partitions !== undefined || (await cancelsWhatRuns(scenario)))
+    return undefined;
   const workers = workersOf(scenario);
   if (workers === undefined) return undefined;
   const maxAttempts = new Map(

@@ -6,6 +6,7 @@ import { expect, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import {
   defineJobs,
+  type Json,
   job,
   only,
   type PayloadOf,
@@ -42,13 +43,49 @@ it('declares what producers send, handlers get and return, and producers get bac
   expectTypeOf<ResultOf<Declared['ping']>>().toEqualTypeOf<unknown>();
 });
 
+interface Tree {
+  readonly name: string;
+  readonly at?: number | undefined;
+  readonly children: readonly Tree[];
+  readonly pair?: readonly [string, number | null];
+}
+
+it('declares payloads that JSON can hold, and no others', () => {
+  const declared = [
+    job<Tree>(),
+    job<Json>(),
+    job<{ readonly a: unknown; readonly kind: 'a' | 'b' }>(),
+    job<string | null>(),
+    job<undefined>(),
+    job<Readonly<Record<string, number>>>(),
+    job({ payload: z.object({ at: z.iso.datetime(), more: z.json(), left: z.string().optional() }) }),
+    // @ts-expect-error - a Date
+    job<{ readonly at: Date }>(),
+    // @ts-expect-error - a bigint, in a list
+    job<{ readonly all: readonly { readonly no: bigint }[] }>(),
+    // @ts-expect-error - a Map
+    job<{ readonly by: Map<string, number> }>(),
+    // @ts-expect-error - a Set
+    job<ReadonlySet<string>>(),
+    // @ts-expect-error - a function
+    job<{ readonly then: () => void }>(),
+    // @ts-expect-error - undefined alone
+    job<{ readonly nothing: undefined }>(),
+    // @ts-expect-error - a Date beside others
+    job<{ readonly at: string | Date }>(),
+    // @ts-expect-error - a Date
+    job({ payload: z.object({ at: z.date() }) }),
+  ];
+  expect(declared).toHaveLength(15);
+});
+
 it('names the jobs that one fleet serves', () => {
   const some = only(jobs, 'report');
   expectTypeOf<TypeOf<typeof some>>().toEqualTypeOf<'report'>();
   expect(Object.keys(some)).toEqual(['report']);
   // @ts-expect-error - it is not declared
   expect(() => only(jobs, 'raport')).toThrow(
-    /^types: is not a declared job type, got "raport"\. Declared are: thumb/,
+    /^types: is not a declared job type, got "raport"\. Did you mean "report"\?$/,
   );
 });
 
@@ -115,6 +152,18 @@ it('refuses a value whose schema throws, and reads schemas that answer later', a
     reason: 'must be yes',
   });
 });
+
+it.each<readonly [string, z.ZodType, unknown, unknown]>([
+  ['a default', z.string().default('none'), null, 'none'],
+  ['an optional value', z.object({}).optional(), null, undefined],
+  ['null', z.string().nullable(), undefined, null],
+  ['anything', z.unknown(), null, undefined],
+])(
+  'takes null for nothing, and nothing for null, where a schema accepts only %s',
+  async (_, schema, given, value) => {
+    expect(await checkBySchema(schema, given, 'payload')).toEqual({ kind: 'accepted', value });
+  },
+);
 
 it('describes a schema as JSON Schema, where its library can', () => {
   expect(jsonSchemaOf(z.object({ key: z.string() }))).toMatchObject({

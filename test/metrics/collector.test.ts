@@ -89,7 +89,17 @@ describe('the metrics of one invocation', () => {
     const always = [...new Set(told({}))];
     expect(always.filter((each) => !each.includes(' ')).toSorted()).toEqual(
       [
-        ...['started', 'succeeded', 'failed', 'retried', 'cancelled', 'rejected', 'waitTime', 'backlog'],
+        ...[
+          'started',
+          'succeeded',
+          'failed',
+          'retried',
+          'cancelled',
+          'expired',
+          'rejected',
+          'waitTime',
+          'backlog',
+        ],
         ...['oldestPending', 'capUsed', 'lostRaces', 'outcomesUnpublished'],
       ].toSorted(),
     );

@@ -1,6 +1,7 @@
 /** Moving jobs: the last move counts, nothing starts before it, and whoever must look is told. */
 import { describe, expect, it } from 'vitest';
 import type { Job, MovingJob } from '../../lib/core/job.ts';
+import { expireDue } from '../../lib/dispatch/pass/expire.ts';
 import { type RetimeContext, retimeJob, setJobPriority } from '../../lib/operate/retime.ts';
 import type { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
@@ -48,6 +49,27 @@ describe('a job that is moved', () => {
     expect(on.stateOf(job.id)).toBe('pending');
     await on.pass({ jobs: [on.store.inspectJob(job.id) as Job], reason: 'stream' }, on.dispatcher());
     expect(on.stateOf(job.id)).toBe('claimed');
+  });
+
+  it('has as long for its start after the move, and cannot be moved once that is over, whether it was ended or not', async () => {
+    const on = stage();
+    const at = on.time.nowMs;
+    const job = on.job({ expireAtMs: at + 30_000 });
+    await on.put(job);
+    await on.advance(29_999);
+    expect(await move(on, job, 60_000)).toMatchObject({
+      kind: 'moved',
+      job: { expireAtMs: at + 29_999 + 90_000 },
+    });
+    await on.advance(90_000);
+    const before = on.store.inspectJob(job.id);
+    expect(before).toMatchObject({ state: 'scheduled' });
+    const tooLate = { kind: 'tooLate', job: { id: job.id, state: 'expired' } };
+    expect(await move(on, job, 60_000)).toMatchObject(tooLate);
+    expect(await setJobPriority(contextOf(on), job.id, 5)).toMatchObject(tooLate);
+    expect(on.store.inspectJob(job.id)).toEqual(before);
+    await expireDue(on.main);
+    expect(await move(on, job, 60_000)).toMatchObject(tooLate);
   });
 
   it('is not started by a dispatcher that has read it where it was', async () => {

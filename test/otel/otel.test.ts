@@ -1,5 +1,5 @@
 /** Spans of jobs: what a tracing tool gets from a client and a worker. */
-import { context, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
+import { context, type HrTime, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import {
   BasicTracerProvider,
@@ -34,20 +34,26 @@ const PRODUCER = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067a
 const spans = (): Readonly<Record<string, ReadableSpan>> =>
   Object.fromEntries(exporter.getFinishedSpans().map((span) => [span.name, span]));
 
+const msOf = ([sec, ns]: HrTime = [0, 0]): number => sec * 1_000 + ns / 1e6;
+
 async function attempt(
   mode: 'queued' | 'onDemand',
   options: Parameters<typeof traceJobs>[0] = {},
   handler: () => unknown = () => ({ ok: true }),
-): Promise<void> {
+  waitsMs = 0,
+): Promise<{ readonly readyAtMs: number }> {
   const on = stage();
+  const readyAtMs = on.clock.nowMs();
   const { handlers } = readHandling({ resize: handler }, [{ use: [traceJobs(options)] }]);
   await on.put(on.job({ type: 'resize', mode, traceparent: TRACEPARENT }));
+  await on.advance(waitsMs);
   await on.pass();
   const [received] = await on.queue.receive('images', 1, 0, 60_000);
   if (received === undefined) throw new Error('nothing was sent');
   const { store, configuration, clock, random, log } = on;
   const worker = { workerId: 'worker-1', incarnation: '1' };
   await on.finish(runJob({ store, configuration, clock, random, log, worker }, handlers, onlyJob(received)));
+  return { readyAtMs };
 }
 
 describe('an attempt', () => {
@@ -70,6 +76,14 @@ describe('an attempt', () => {
       expect(span.links).toEqual([]);
     }
     expect(Object.keys(spans())).toEqual(['wait resize', 'process resize']);
+  });
+
+  it('has a span from when its job was ready until it started', async () => {
+    const waitsMs = 90_000;
+    const { readyAtMs } = await attempt('queued', {}, () => null, waitsMs);
+    const { 'wait resize': wait } = spans();
+    expect(msOf(wait?.startTime)).toBe(readyAtMs);
+    expect(msOf(wait?.endTime)).toBe(readyAtMs + waitsMs);
   });
 
   it('is as its worker says', async () => {

@@ -1,6 +1,8 @@
 /** What is sent from a function begins a chain of its own: Lambda would take jobs that submit jobs for a loop, and end them. */
+import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeEach, expect, it, vi } from 'vitest';
@@ -77,6 +79,27 @@ it.each([
   await send();
   expect(received).toHaveLength(1);
   expect(received[0]).not.toHaveProperty('x-amzn-trace-id');
+});
+
+/** Dead letters are sent by an operator's command, which no function runs. */
+const OUTSIDE_FUNCTIONS = ['lib/queue/sqs/dead-letters.ts'];
+
+it('each file that sends is one of those that are tried here', async () => {
+  const root = join(import.meta.dirname, '../..');
+  const files = ['lib', 'functions'].flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => `${folder}/${name}`),
+  );
+  const sends = files.filter((path) =>
+    /new (Send|Invoke|PutEvents|StartExecution|Publish)\w*Command\(/.test(
+      readFileSync(join(root, path), 'utf8'),
+    ),
+  );
+  const here = readFileSync(import.meta.filename, 'utf8');
+  const tried = sends.filter((path) => here.includes(`from '../../${path}'`));
+  expect(tried).toHaveLength(5);
+  expect(sends.filter((path) => !tried.includes(path))).toEqual(OUTSIDE_FUNCTIONS);
 });
 
 it('the bus is told of the trace as before: Lambda counts no chain through it', async () => {

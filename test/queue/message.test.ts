@@ -81,6 +81,7 @@ describe("a message of a fleet's queue", () => {
   it.each([
     ['one that is claimed', [claimed]],
     ['one that its start claims', [planned]],
+    ['one with a latest start', [{ ...planned, startByMs: 1_763_971_206_123.25 }]],
     ['several', [planned, claimed, { ...planned, toClaim: { ...toClaim, declared: undefined } }]],
   ])('says all that a start is told: %s', (_, jobs) => {
     expect(decodeDispatchMessage(encodeDispatchMessage(jobs))).toEqual(jobs);

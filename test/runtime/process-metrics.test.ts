@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { VirtualTime } from '../../lib/local/virtual-time.ts';
 import { askedMetricsOf } from '../../lib/runtime/emf.ts';
 import { processMetrics } from '../../lib/runtime/process-metrics.ts';
-import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 
 const MINUTE_MS = 60_000;
 

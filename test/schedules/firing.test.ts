@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Verdict } from '../../lib/core/life-cycle.ts';
+import type { PoolInput } from '../../lib/core/pool-input.ts';
 import type { ScheduleSpec } from '../../lib/core/recurring.ts';
 import { jitterOf } from '../../lib/core/schedule.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
@@ -303,6 +305,107 @@ describe('the history tells what was left out', () => {
     expect(await history()).toEqual(['made 1', 'blackout 2 4', 'made 5']);
     await tickAt(8);
     expect(await history()).toEqual(['made 1', 'blackout 2 4', 'made 5', 'blackout 6', 'made 7', 'made 8']);
+  });
+});
+
+describe('a firing while as many jobs wait as may', () => {
+  const crowded = (type: object = {}) => {
+    const set = scene({
+      types: { resize: { timeoutMs: 3_600_000, maxWaiting: 1, ...type } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 1 } },
+    });
+    const counted = new Map();
+    const context = set.on.dispatcher({ counted });
+    const tickAt = async (...minutes: readonly number[]): Promise<void> => {
+      for (const minute of minutes) {
+        await set.at(minute);
+        await set.on.pass({}, context);
+      }
+    };
+    const begun = async () => {
+      await tickAt(1);
+      const [first] = await set.on.startAll('images');
+      if (first === undefined) throw new Error('nothing started');
+      return first;
+    };
+    return { ...set, tickAt, begun, counting: { ...set.operator, counted } };
+  };
+
+  it('makes no job, and the history says so, until there is room', async () => {
+    const { on, put, read, tickAt, begun, history, firedAt } = crowded();
+    await put();
+    const first = await begun();
+    await tickAt(2, 3, 4);
+    expect(firedAt()).toEqual([1, 2]);
+    expect(await history()).toEqual(['made 1', 'made 2', 'full 3 4']);
+    expect((await read()).state).toMatchObject({ lastMs: NOW_MS + 2 * MINUTE_MS });
+    const ended = await on.end(first);
+    await on.pass({ jobs: [ended], reason: 'stream' });
+    await on.startAll('images');
+    await tickAt(5);
+    expect(firedAt()).toEqual([1, 2, 5]);
+    expect(await history()).toEqual(['made 1', 'made 2', 'full 3 4', 'made 5']);
+  });
+
+  it('is told apart from others that are decided at once', async () => {
+    const { put, read, tickAt, begun, history, firedAt } = crowded();
+    await put({ misfire: 'all', misfireMax: 20, maxFailures: 5 });
+    await begun();
+    await tickAt(17);
+    expect(firedAt()).toEqual([1, 2]);
+    expect(await history()).toEqual(['made 2', 'full 3 17']);
+    // The first has left the history, and its job has not ended.
+    expect((await read()).state).toMatchObject({
+      lastMs: NOW_MS + 2 * MINUTE_MS,
+      open: [{ atMs: NOW_MS + MINUTE_MS, isManual: false }],
+    });
+  });
+
+  it('has its job, if that takes the place of the one that waits', async () => {
+    const { put, tickAt, begun, history, firedAt } = crowded();
+    await put({ ifRunning: 'replace' });
+    await begun();
+    await tickAt(2, 3);
+    expect(firedAt()).toEqual([1, 2, 3]);
+    expect(await history()).toEqual(['made 1', 'made 2', 'made 3']);
+  });
+
+  it('is answered with what waits, if somebody asks for it', async () => {
+    const { on, put, tickAt, begun, counting, history } = crowded();
+    await put();
+    await begun();
+    await tickAt(2);
+    expect(await on.finish(runNow(counting, 's'))).toMatchObject({ kind: 'full', waiting: 1, maxWaiting: 1 });
+    expect(await history()).toEqual(['made 1', 'made 2', 'full 2']);
+  });
+});
+
+describe('a firing whose job would have more units than a deployment lets one job have', () => {
+  const pool = (perJob: number): PoolInput => ({
+    types: { resize: { limits: ['openai'] } },
+    tiers: [{ tier: 'standard' }],
+    fleets: { images: { types: ['resize'], slots: 5 } },
+    limits: { openai: { rate: { units: 100, perJob, per: '1m' } } },
+  });
+
+  it('makes no job, the history says so, and a request to run it now is refused', async () => {
+    const { on, at, put, history, operator } = scene(pool(50));
+    await put({ job: { ...aScheduleSpec().job, units: { openai: 50 } } });
+    await at(1);
+    await on.pass();
+    const configuration = resolveConfiguration(pool(20));
+    const lowered = on.dispatcher({ configuration });
+    for (const minute of [2, 3]) {
+      await at(minute);
+      await on.pass({}, lowered);
+    }
+    expect(await history()).toEqual(['made 1', 'units 2 3']);
+    const refused = await on.finish(runNow({ ...operator, configuration }, 's'));
+    expect(refused).toMatchObject({ kind: 'misfit', misfit: { field: ['units', 'openai'] } });
+    await at(4);
+    await on.pass();
+    expect(await history()).toEqual(['made 1', 'units 2 3', 'made 4']);
   });
 });
 

@@ -11,13 +11,13 @@ import {
 } from '../fixtures/bad-schedules.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aScheduleSpec } from '../fixtures/factories/schedule.ts';
-import { stage } from '../stage/stage.ts';
+import { type StageOptions, stage } from '../stage/stage.ts';
 
 const SPEC = { every: '1m', type: 'resize' };
 
-function scene() {
-  const on = stage();
-  const context = { ...on.operator(), events: on.bus, log: on.log };
+function scene(pool?: StageOptions['pool']) {
+  const on = stage({ pool });
+  const context = { ...on.operator(), counted: new Map(), events: on.bus, log: on.log };
   let sent = 0;
   const nextName = (): string => {
     sent += 1;
@@ -59,6 +59,21 @@ describe('an event about a schedule', () => {
     await deliver(once, event('Run', { id: 's' }));
     expect((await stateOf())?.history).toHaveLength(2);
     expect([...on.store.everyJob()]).toHaveLength(2);
+  });
+
+  it('that asks for a job while as many wait as may is rejected', async () => {
+    const { on, event, deliver, stateOf } = scene({
+      types: { resize: { maxWaiting: 1 } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 1 } },
+    });
+    await on.advance(1_000);
+    await deliver(event('Put', { id: 's', schedule: SPEC }), event('Run', { id: 's' }));
+    expect(await deliver(event('Run', { id: 's' }, 'e'))).toEqual({ failedMessageIds: [], rejected: 1 });
+    const reason = expect.stringContaining('1 jobs of type "resize" wait, and maxWaiting is 1');
+    expect(await on.store.listRejections('e')).toMatchObject([{ field: 'id', reason }]);
+    expect((await stateOf())?.history.map(({ what }) => what)).toEqual(['manual', 'full']);
+    expect([...on.store.everyJob()]).toHaveLength(1);
   });
 
   it.each([

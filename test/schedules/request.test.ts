@@ -4,7 +4,7 @@ import { parseSchedule, scheduleIdProblem } from '../../lib/schedules/request.ts
 import { BAD_REST, BAD_TIMES, badRequest, RIGHT_SCHEDULE } from '../fixtures/bad-schedules.ts';
 
 const NOW_MS = Date.UTC(2026, 0);
-const parse = (request: unknown) => parseSchedule(request, NOW_MS, [{ type: 'work' }]);
+const parse = (request: unknown) => parseSchedule(request, NOW_MS, { types: [{ type: 'work' }] });
 
 describe('a schedule that is refused', () => {
   it('at least sixty times, on each surface', () => {
@@ -60,7 +60,11 @@ describe('why a schedule is refused', () => {
     ],
     [
       { cron: '* * 31 2 *' },
-      'never fires: start, end and blackouts leave none of its times, or its date does not exist, such as 30 February (got "* * 31 2 *"). Choose a time before 2200-01-01T00:00:00.000Z.',
+      'never fires: its date does not exist, such as 30 February (got "* * 31 2 *"). Use a date that exists; L is the last day of a month.',
+    ],
+    [
+      { cron: '0 0 29 2 *', end: '2027-01-01T00:00:00Z' },
+      'never fires after 2026-01-01T00:00:00.000Z: start, end and blackouts leave none of its times (got "0 0 29 2 *"). Choose a time before 2027-01-01T00:00:00.000Z.',
     ],
   ])('is said in words that help: %j', (fields, reason) => {
     expect(parse({ ...RIGHT_SCHEDULE, ...fields })).toMatchObject({ refusal: { reason } });

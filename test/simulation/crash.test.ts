@@ -14,6 +14,8 @@ const REGRESSIONS: readonly number[] = [
   110,
   // A lease ended between the load of a pass and the look that it sent: that came much later.
   355,
+  // The message of a job that had lost a worker came again after the job had ended: the process kept its slots free for it.
+  289,
   // No bug: a worker's process that was killed with its word of new slots on the way was thought to have told nobody of them.
   5_187,
 ];

@@ -1,6 +1,7 @@
 /** Looks for planted bugs in processes of their own, which load the sources changed. */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { changedFiles, someOf } from '../sample.ts';
 import { PLANTED } from './planted.ts';
@@ -26,9 +27,13 @@ export function triedBugs(
   );
 }
 
-/** What is found of each, in this order, one after the other. Undefined: nothing. */
+/**
+ * What is found of each, in this order, one after the other. Undefined: nothing. The search ends with the signal, and with the process
+ * that asked.
+ */
 export function findElsewhere(
   names: readonly string[],
+  signal: AbortSignal,
   environment: NodeJS.ProcessEnv = {},
 ): (name: string) => Promise<string | undefined> {
   const told = new Map(names.map((name) => [name, Promise.withResolvers<string | undefined>()]));
@@ -36,20 +41,26 @@ export function findElsewhere(
   for (const { promise } of told.values()) promise.catch(() => {});
   const child = spawn(process.execPath, [PROGRAM, ...names], {
     env: { ...process.env, ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    // The channel ends with this process.
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    signal,
+    killSignal: 'SIGKILL',
   });
+  const refuse = (why: unknown): void => {
+    for (const { reject } of told.values()) reject(new Error(`nobody looked for it: ${why} ${said}`));
+  };
+  child.on('error', refuse);
   let said = '';
-  child.stderr.on('data', (chunk: Buffer) => {
+  child.stderr?.on('data', (chunk: Buffer) => {
     said += chunk.toString();
   });
-  createInterface({ input: child.stdout }).on('line', (line) => {
+  // The pipes that were asked for are there.
+  createInterface({ input: child.stdout as Readable }).on('line', (line) => {
     // Tests print, too.
     if (!line.startsWith('{"name":')) return;
     const { name, found } = JSON.parse(line) as { readonly name: string; readonly found?: string };
     told.get(name)?.resolve(found);
   });
-  child.on('close', (status) => {
-    for (const { reject } of told.values()) reject(new Error(`nobody looked for it: ${status} ${said}`));
-  });
+  child.on('close', refuse);
   return (name) => told.get(name)?.promise ?? Promise.reject(new RangeError(`nobody looks for ${name}`));
 }

@@ -1,11 +1,11 @@
 /** An adapter as one node reaches it: over a network that delays, loses and repeats, from a process that may die. */
 
 import { ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
-import { ATTENDED_MS } from '../../lib/dispatch/recovery/silence.ts';
+import { OBSERVED_MS } from '../../lib/dispatch/recovery/silence.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
+import type { VirtualTime } from '../../lib/local/virtual-time.ts';
 import type { JobQueue } from '../../lib/queue/contract.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
-import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Faults } from './faults.ts';
 import type { Caller } from './node.ts';
 import type { SimulationPlan } from './plan.ts';
@@ -34,6 +34,7 @@ const BATCHES: Readonly<Record<string, number | string>> = {
   createJobs: 0,
   announceLines: 'lines',
   recordRejections: 0,
+  recordTags: 0,
   promote: 'jobs',
   claim: 0,
   send: 1,
@@ -119,7 +120,7 @@ async function call(
   const timeoutMs = TIMEOUT_MIN_MS + random() * (TIMEOUT_MAX_MS - TIMEOUT_MIN_MS);
   // Past its lead, or past the time at which others look what became of it.
   const drawnMs = random() * 2 * Math.max(plan.budget.leadMs, random() < 0.3 ? plan.budget.checkAfterMs : 0);
-  const freezeMs = faults.isForced(name) ? Math.max(plan.budget.leadMs, ATTENDED_MS) + 1_000 : drawnMs;
+  const freezeMs = faults.isForced(name) ? Math.max(plan.budget.leadMs, OBSERVED_MS) + 1_000 : drawnMs;
   const part = batch.slice(0, 1 + Math.floor(random() * Math.max(0, batch.length - 1)));
   const withPart = withBatch(verb, parameters, part);
   const answer = async (given: Promise<unknown>): Promise<unknown> => {

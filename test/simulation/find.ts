@@ -13,6 +13,10 @@ import { openPlantedTests } from './planted-tests.ts';
 // Errors are part of the play: nobody reads where they were made.
 Error.stackTraceLimit = 0;
 
+// A process that asked and died needs no answer.
+process.on('disconnect', () => process.exit(2));
+process.channel?.unref();
+
 const names = process.argv.slice(2);
 const wanted = names.map((name): readonly [string, Planted] => {
   const planted = PLANTED[name];

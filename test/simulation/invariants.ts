@@ -1,13 +1,20 @@
 /** The invariants of the design, checked at every write of the store, after every step and after every pass. */
 
-import type { Control } from '../../lib/core/capacity.ts';
+import type { SubmitResult } from '../../lib/client/submissions.ts';
+import { type Control, controlAt, isClosed } from '../../lib/core/capacity.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { correctionMs } from '../../lib/core/fairness.ts';
-import { isTerminal, type Job, type MovingJob, type ReservedJob } from '../../lib/core/job.ts';
+import {
+  type AttemptEntry,
+  isTerminal,
+  type Job,
+  type MovingJob,
+  type ReservedJob,
+} from '../../lib/core/job.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { isLegal, isWaiting, type Verdict } from '../../lib/core/life-cycle.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
-import { isInScope, printScope, type Scope } from '../../lib/core/scope.ts';
+import { isInScope, parkingKeysFor, printScope, type Scope } from '../../lib/core/scope.ts';
 import { weightOf } from '../../lib/core/score.ts';
 import { HELD_BACK_MAX_MS, WORKER_LEASE_MS } from '../../lib/dispatch/tuning.ts';
 import { readyLineName } from '../../lib/store/contract/lines.ts';
@@ -26,6 +33,7 @@ import type { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { BLOCKED_PREFIX, blockedLineName } from '../../lib/store/table/schema.ts';
 import { Chronicle } from './chronicle.ts';
 import { type Loaded, Order, type OrderBounds } from './order.ts';
+import type { PlannedJob } from './plan.ts';
 import { Starvation, Turns } from './starvation.ts';
 import { Versions } from './versions.ts';
 
@@ -44,6 +52,9 @@ export const INVARIANTS = {
   policyOrder: "11 order is the policy's",
   declarations: '12 declarations may change at any time',
   stepsOnce: 'a step that was done is never run again',
+  neverExpired: 'a job that has expired never starts',
+  dedupeKept: 'dedupe keeps exactly what it says',
+  boundsKept: 'no more jobs wait than maxWaiting says, but for those that came since they were counted',
   historyTold: "a job's history tells what happened",
 } as const;
 
@@ -66,7 +77,7 @@ export const SIGNATURE = 'signed by ';
 function signedBy(verdict: Verdict): string | undefined {
   if (verdict.kind === 'cancelled') return undefined;
   if (verdict.kind !== 'succeeded') {
-    const { message } = verdict.error;
+    const message = verdict.error?.message ?? '';
     return message.includes(SIGNATURE) ? message.split(SIGNATURE)[1] : undefined;
   }
   const { result } = verdict;
@@ -74,7 +85,7 @@ function signedBy(verdict: Verdict): string | undefined {
 }
 
 /** What an attempt counts as that did not succeed: by its verb, and by what its history says. Only a handler that hung fails without `finishJob`. */
-function countedAs(verb: string, before: Job, after: Job): 'failed' | 'lost' | 'released' {
+function countedAs(verb: string, before: Job, after: Job): AttemptEntry['outcome'] {
   const entry = after.history?.entries.at(-1);
   const isNew = entry?.kind === 'attempt' && entry.claimId === before.claim?.claimId;
   if (verb === 'finishJob') return 'failed';
@@ -100,10 +111,17 @@ const NOTES: ReadonlySet<string> = new Set([
   'saveHung',
   'cancelJob',
   'redrive',
+  'mergeJob',
 ]);
 
 /** Verbs after which a wake is sent: what waited may start. */
-const OPENING: ReadonlySet<string> = new Set(['registerWorker', 'changeControl', 'retimeJob', 'createJobs']);
+const OPENING: ReadonlySet<string> = new Set([
+  'registerWorker',
+  'changeControl',
+  'retimeJob',
+  'createJobs',
+  'createDeduped',
+]);
 
 /** Whether a place belongs to the scope of this name. */
 function isNamed(scope: string, { type, tier, fairnessKey, fleet }: ReservedJob): boolean {
@@ -111,7 +129,16 @@ function isNamed(scope: string, { type, tier, fairnessKey, fleet }: ReservedJob)
 }
 
 /** Verbs that give a job another time: a move, or another attempt. */
-const TIMING: ReadonlySet<string> = new Set(['retimeJob', 'finishJob', 'loseWorker']);
+const TIMING: ReadonlySet<string> = new Set(['retimeJob', 'finishJob', 'endUnfinished', 'mergeJob']);
+
+type Work = Pick<Job, 'type' | 'fairnessKey' | 'resourceId' | 'keys'>;
+
+/** Whether one job may stand for requests of both. */
+const isSameWork = (one: Work, other: Work): boolean =>
+  one.type === other.type &&
+  one.fairnessKey === other.fairnessKey &&
+  one.resourceId === other.resourceId &&
+  Object.keys({ ...one.keys, ...other.keys }).every((name) => one.keys?.[name] === other.keys?.[name]);
 
 const moveName = (id: string, version: number, runAtMs: number): string => `${id}/${version}/${runAtMs}`;
 
@@ -133,6 +160,8 @@ export interface InvariantsOptions {
   readonly configuration: PoolConfiguration;
   /** Other ones are declared while this runs. */
   readonly isRedeployed: boolean;
+  /** Deployments change the number of partitions, or what they share. */
+  readonly sharesChange: boolean;
   readonly partitions: readonly number[];
   readonly nowMs: () => number;
   readonly skewMaxMs: number;
@@ -142,6 +171,10 @@ export interface InvariantsOptions {
   readonly streamIsWhole: boolean;
   /** No index lags, and no request comes late: whoever looks sees all that there is. */
   readonly readsAreWhole: boolean;
+  /** What was asked for, by the id of the request. */
+  readonly requests: ReadonlyMap<string, PlannedJob & Pick<Job, 'payload'>>;
+  /** How old a count of waiting jobs may be that lets another one in; undefined: nobody can say. */
+  readonly countedWithinMs: number | undefined;
   readonly orderBounds: OrderBounds;
   /** Of a job that may start all the time: see `starvation.ts`. */
   readonly starvation: { readonly fromMs: number; readonly unseenMs: number };
@@ -157,6 +190,16 @@ export class Invariants {
   readonly #ended = new Set<string>();
   /** Jobs by what was asked for. */
   readonly #asked = new Map<string, string>();
+  /** Ids of the requests that became jobs, or for which a job stands. */
+  readonly #standing = new Set<string>();
+  /** Ids of the requests that made none, because a job of their key ran. */
+  readonly #dropped = new Set<string>();
+  /** Since when a job stands in a ready line. */
+  readonly #readySinceMs = new Map<string, number>();
+  /** Jobs that were claimed: a worker has had them, or may have. */
+  readonly #begun = new Set<string>();
+  /** Jobs that have run, so that a handler may have their payload. A claim that was given back has shown it to none. */
+  readonly #ran = new Set<string>();
   /** Of what ended, what the bus told. */
   readonly #told = new Set<string>();
   /** Some outcomes were given up with the stream's records. */
@@ -178,6 +221,8 @@ export class Invariants {
   /** Moves that were asked for, by the version that was seen. */
   readonly #movesAsked = new Set<string>();
   readonly #executions = new Set<Execution>();
+  /** By limit, or limit and key: when handlers began, within the last window. */
+  readonly #starts = new Map<string, readonly (readonly [atMs: number, amount: number])[]>();
   /** Jobs that are claimed or run, by what their items say. */
   readonly #active = new Map<string, Job>();
   /** What they, and what really runs, were counted in when they began. */
@@ -258,7 +303,7 @@ export class Invariants {
 
   /** Jobs that somebody asked for, other tries of dead letters not counted. */
   get asked(): number {
-    return this.#asked.size;
+    return this.#standing.size + [...this.#dropped].filter((id) => !this.#standing.has(id)).length;
   }
 
   get ended(): ReadonlySet<string> {
@@ -273,13 +318,46 @@ export class Invariants {
   readonly onStore = (event: StoreEvent<Job>): void => {
     if (event.kind === 'job') this.#onJob(event.verb, event.input, event.oldJob, event.newJob);
     else if (event.kind === 'committed') this.#onCommit(event);
-    else if (event.kind === 'unparked') this.#order.onUnparked(event.jobId);
+    else if (event.kind === 'unparked') {
+      this.#order.onUnparked(event.jobId);
+      if (this.#readySinceMs.has(event.jobId)) this.#readySinceMs.set(event.jobId, this.#options.nowMs());
+    }
   };
 
   begin(execution: Execution): void {
     this.#chronicle.onExecution(execution.job);
     this.#checkTime('the handler', execution.job);
+    if (this.#store?.inspectJob(execution.job.id)?.state === 'expired')
+      this.#violated('neverExpired', `${execution.job.id} has expired, and its handler begins`);
+    const stored = this.#store?.inspectJob(execution.job.id);
+    if (stored !== undefined && JSON.stringify(stored.payload) !== JSON.stringify(execution.job.payload))
+      this.#violated('dedupeKept', `${execution.job.id} begins with a payload that was replaced`);
+    this.#checkRates(execution.job);
     this.goOn(execution);
+  }
+
+  /** Counts the first line of a handler in the rates of its type. While partitions share them anew, they are not promised. */
+  #checkRates(job: Job): void {
+    const configuration = this.versions.under(job.claim?.declared);
+    if (this.#options.sharesChange) return;
+    const nowMs = this.#options.nowMs();
+    const { limits: names = [] } = configuration.types.find(({ type }) => type === job.type) ?? {};
+    for (const { limit, keyedBy, rate } of configuration.limits ?? []) {
+      if (rate === undefined || !names.includes(limit)) continue;
+      const counted: readonly (readonly [string, number | null])[] = [
+        [limit, rate.units ?? rate.starts],
+        [JSON.stringify([limit, keyOf(job, keyedBy)]), rate.perKey],
+      ];
+      const amount = rate.perJob === undefined ? 1 : (job.units?.[limit] ?? rate.perJob);
+      for (const [name, most] of counted) {
+        const before = (this.#starts.get(name) ?? []).filter(([atMs]) => atMs > nowMs - rate.perMs);
+        this.#starts.set(name, [...before, [nowMs, amount]]);
+        const sum = before.reduce((total, [, each]) => total + each, amount);
+        // A job with more units than the whole rate allows since a deployment starts alone.
+        if (before.length > 0 && sum > (most ?? Infinity))
+          this.#violated('caps', `${name} saw ${sum} of ${most} within a window, with ${job.id}`);
+      }
+    }
   }
 
   /** A handler that stood still with its process runs again. */
@@ -339,12 +417,12 @@ export class Invariants {
     }
   }
 
-  /** Somebody was told that nobody knows this type. */
-  requireUnknown(type: string): void {
-    const sinceMs = this.versions.declaredSinceMs(type);
+  /** Somebody was told that nobody knows this type, or that no limit of it counts such units. */
+  requireRefusable(asked: Pick<PlannedJob, 'type' | 'units'>): void {
+    const sinceMs = this.versions.acceptedSinceMs(asked);
     const knownMs = sinceMs === undefined ? 0 : this.#options.nowMs() - sinceMs;
     if (knownMs > OUTDATED_MAX_MS)
-      this.#violated('declarations', `${type} was refused, and is declared for ${knownMs} ms`);
+      this.#violated('declarations', `${asked.type} was refused, and is declared for ${knownMs} ms`);
   }
 
   /** Nothing is left that could end as things are declared, and what was parked stands in its ready line again, a few with each round. */
@@ -476,8 +554,8 @@ export class Invariants {
         this.#onControl(scope, change);
         break;
       }
-      case 'loseWorker':
-        this.#onLoss(node, (parameters[0] as RequestOf<'loseWorker'>).job);
+      case 'endUnfinished':
+        this.#onLoss(node, (parameters[0] as RequestOf<'endUnfinished'>).job);
         break;
       case 'retimeJob': {
         const { job, runAtMs } = parameters[0] as RequestOf<'retimeJob'>;
@@ -502,6 +580,15 @@ export class Invariants {
     if (view.letters.size > 0) return;
     const left = this.#order.leftBehind(view, loaded);
     if (left !== undefined) this.#violated('noStarvation', left);
+  }
+
+  /** A job that was parked runs again: it has the state that it left. */
+  onParkedState(id: string, state: unknown, left: unknown): void {
+    if (JSON.stringify(state) !== JSON.stringify(left))
+      this.#violated(
+        'nothingLost',
+        `${id} was parked with ${JSON.stringify(left)}, and has ${JSON.stringify(state)}`,
+      );
   }
 
   /** A process has begun an attempt: it holds it until it ends, or the attempt is taken away. */
@@ -651,7 +738,7 @@ export class Invariants {
       const { controls, reservations } = this.#view(partition);
       if (controls.get(name)?.paused !== true) continue;
       const held = [...reservations.values()].flatMap(({ jobs }) => [...jobs.values()]);
-      const count = held.filter((entry) => isInScope(scope, entry)).length;
+      const count = held.filter((entry) => isInScope(scope, entry, this.versions.configuration)).length;
       if (count > 0) this.#violated('caps', `${name} was drained, and ${count} of its jobs hold capacity`);
     }
   }
@@ -691,13 +778,21 @@ export class Invariants {
     const known = this.#controlsAtLoad.get(load);
     if (known === undefined || reserve.length === 0) return;
     const { controls, reservations } = this.#view(partition);
-    for (const [name, control] of controls) {
-      // The same object: nobody has changed it meanwhile.
-      if (known.get(name) !== control) continue;
+    // By the clock of the pass, which may be ahead, a change that has an end was still in force when it loaded the partition.
+    const certainlyMs = (this.#loadedAtMs.get(load) ?? 0) + this.#options.skewMaxMs;
+    for (const [name, stored] of controls) {
+      // The same object: nothing has changed it meanwhile.
+      if (known.get(name) !== stored) continue;
+      const control = controlAt(stored, certainlyMs);
       const countOf = (list: Iterable<Reservation>): number =>
         [...list].flatMap(({ jobs }) => [...jobs.values()]).filter((entry) => isNamed(name, entry)).length;
       const added = countOf(reserve);
       if (added === 0) continue;
+      if (control.restsUntilMs !== undefined)
+        this.#violated(
+          'caps',
+          `${added} jobs were admitted while ${name} rests until ${control.restsUntilMs}`,
+        );
       if (control.paused) this.#violated('caps', `${added} jobs were admitted while ${name} is paused`);
       const held = countOf(reservations.values());
       if (control.maxConcurrency !== undefined && held > control.maxConcurrency) {
@@ -708,10 +803,23 @@ export class Invariants {
 
   #couldStart(store: MemoryJobStore, job: Job): boolean {
     const { controls, loans, summary } = store.inspect(job.partition);
-    if (controls.size > 0) return false;
+    const mayRestMs = this.#options.nowMs() - this.#options.skewMaxMs;
+    const isHeld = (stored: Control): boolean => {
+      const control = controlAt(stored, mayRestMs);
+      return isClosed(control) || control.maxConcurrency !== undefined || control.weight !== undefined;
+    };
+    if ([...controls.values()].some(isHeld)) return false;
     const { configuration } = this.versions;
     // While partitions hand over, one looks at the others from time to time.
     const { carried } = summary;
+    // A job under a rate or a budget may have to wait for a window's end.
+    const { limits = [] } = configuration.types.find(({ type }) => type === job.type) ?? {};
+    if (
+      configuration.limits?.some(
+        ({ limit, rate, budget }) => limits.includes(limit) && (rate ?? budget) !== undefined,
+      )
+    )
+      return false;
     const isHandedOver = carried?.isHandedOver === true && carried.version === this.versions.newest;
     if (this.versions.partitionsEver(this.versions.newest) > 1 && (!isHandedOver || loans.size > 0))
       return false;
@@ -782,15 +890,19 @@ export class Invariants {
     const { id } = after;
     this.#order.onJob(after);
     this.#chronicle.onJob(verb, before, after);
+    this.#noteReady(before, after);
     if (before === undefined) {
-      if (verb !== 'createJobs' && verb !== 'redrive')
+      if (verb !== 'createJobs' && verb !== 'createDeduped' && verb !== 'redrive')
         this.#violated('oneEnd', `${verb} made ${id} out of nothing`);
       // Its record may have expired: then it is another job.
       const isExpired = this.#ended.delete(id) && this.#options.recordsExpire;
       if (this.#accepted.has(id) && !isExpired)
         this.#violated('oneEnd', `${id} was made again after its end`);
       this.#moved.delete(id);
+      this.#begun.delete(id);
+      this.#ran.delete(id);
       if (after.redriveOf === undefined) this.#onAsked(after);
+      if (verb === 'createJobs') this.#checkBounds(after);
       this.#accepted.add(id);
       this.#turns?.onAccepted(after);
       if (after.redriveOf !== undefined) {
@@ -801,6 +913,9 @@ export class Invariants {
       return;
     }
     if (verb === 'saveCheckpoint') this.#checkCheckpoint(after);
+    if (isActive(after)) this.#begun.add(id);
+    if (after.state === 'running') this.#ran.add(id);
+    if (verb === 'mergeJob') this.#checkMerge(before, after);
     this.#checkSteps(verb, before, after);
     if (NOTES.has(verb) && after.state === before.state && after.version === before.version) return;
     if (isTerminal(before.state))
@@ -816,7 +931,7 @@ export class Invariants {
     this.#checkFence(verb, input, before, after);
     if (after.runAtMs !== before.runAtMs && !TIMING.has(verb))
       this.#violated('neverEarly', `${verb} took ${id} from its time ${before.runAtMs} to ${after.runAtMs}`);
-    if (verb === 'retimeJob') this.#moved.set(id, after);
+    if (verb === 'retimeJob' || verb === 'mergeJob') this.#moved.set(id, after);
     if (before.state === 'pending' && isActive(after)) this.#onClaim(after);
     // What is pending may start at once.
     if (after.state === 'pending' || isActive(after)) this.#checkTime(verb, after);
@@ -832,14 +947,120 @@ export class Invariants {
     if (isActive(after) && held === undefined) {
       this.#countCaps('item', after, after, 1);
       this.#requireExclusive(after);
+      this.#requireOneOfKey(after);
     }
     if (!isActive(after) && held !== undefined) this.#countCaps('item', held, held, -1);
     if (isActive(after)) this.#requireCounted(verb, after);
     if (isTerminal(after.state)) this.#ended.add(id);
   }
 
+  /** A client was told that its request was dropped: a job of its key has begun, and has not ended. */
+  requireDropped(id: string, { deduplicated, job }: SubmitResult): void {
+    if (deduplicated !== 'dropped') return;
+    this.#dropped.add(id);
+    const planned = this.#options.requests.get(id);
+    const wrong = (what: string): void => this.#violated('dedupeKept', `${id} was dropped, and ${what}`);
+    if (this.#standing.has(id) && !this.#options.recordsExpire) wrong('a job stands for it');
+    if (planned === undefined || !isSameWork(planned, job)) wrong(`${job.id} is other work`);
+    if (!this.#begun.has(job.id) || isTerminal(job.state)) wrong(`${job.id} is ${job.state}`);
+  }
+
+  /** A request of a type without a bound is not refused. */
+  requireBounded(type: string): void {
+    const declared = this.#options.configuration.types.find((each) => each.type === type);
+    if (declared?.maxWaiting === undefined && declared?.maxWaitingPerKey === undefined)
+      this.#violated('boundsKept', `a request of ${type} was refused`);
+  }
+
+  #noteReady(before: Job | undefined, { id, state, partition }: Job): void {
+    if (state !== 'pending') this.#readySinceMs.delete(id);
+    else if (before?.state !== 'pending' || before.partition !== partition)
+      this.#readySinceMs.set(id, this.#options.nowMs());
+  }
+
+  /** A job is let in if fewer wait than its bounds say, of those that a count may show. */
+  #checkBounds({ id, type, state, fairnessKey }: Job): void {
+    const { countedWithinMs, configuration, nowMs } = this.#options;
+    const { maxWaiting, maxWaitingPerKey } = configuration.types.find((each) => each.type === type) ?? {};
+    if (
+      countedWithinMs === undefined ||
+      state !== 'pending' ||
+      (maxWaiting ?? maxWaitingPerKey) === undefined
+    )
+      return;
+    const shown = [...this.#readySinceMs].flatMap(([other, sinceMs]) => {
+      const isShown = other !== id && sinceMs <= nowMs() - countedWithinMs;
+      const isReady = isShown && this.#store?.inspectLine(other)?.startsWith(BLOCKED_PREFIX) !== true;
+      const job = isReady ? this.#store?.inspectJob(other) : undefined;
+      return job?.type === type ? [job] : [];
+    });
+    const ofKey = shown.filter((job) => job.fairnessKey === fairnessKey);
+    if (shown.length >= (maxWaiting ?? Infinity) || ofKey.length >= (maxWaitingPerKey ?? Infinity))
+      this.#violated(
+        'boundsKept',
+        `${id} was let in where ${shown.length} waited, ${ofKey.length} of its key`,
+      );
+  }
+
+  /** A request changes the job of its key that waits, once, and moves it no further than the first one said. */
+  #checkMerge(before: Job, after: Job): void {
+    const { id } = before;
+    const wrong = (what: string): void => this.#violated('dedupeKept', `a request ${what} ${id}`);
+    if (!isWaiting(before.state) || this.#ran.has(id))
+      wrong(`changed what a worker has had, ${before.state}`);
+    const [request = ''] = (after.merged?.at(-1) ?? '').split(':');
+    if (this.#standing.has(request) && !this.#options.recordsExpire) wrong(`that was stored before changed`);
+    this.#standing.add(request);
+    this.#checkRequest(request, before, after, wrong);
+    const latestMs = before.submittedAtMs + (before.dedupe?.atMostMs ?? Infinity);
+    if (after.runAtMs > Math.max(latestMs, before.runAtMs)) wrong(`moved to ${after.runAtMs}`);
+  }
+
+  /** The job has of a request what that says, and stands for no other work. */
+  #checkRequest(id: string, before: Job, after: Job, wrong: (what: string) => void): void {
+    const planned = this.#options.requests.get(id);
+    if (planned === undefined) return;
+    if (!isSameWork(planned, before)) wrong('of other work changed');
+    const isLast = planned.dedupe?.keep === 'last';
+    const { payload, priority, mode } = isLast ? planned : before;
+    if (JSON.stringify(after.payload) !== JSON.stringify(payload)) wrong('left another payload for');
+    if (after.priority !== priority || after.mode !== mode) wrong('left another priority or mode for');
+    const { units = {} } = isLast ? planned : before;
+    if (JSON.stringify(after.units ?? {}) !== JSON.stringify(units)) wrong('left other units for');
+    const expires = isLast ? planned.expireAfterMs : before.expireAtMs;
+    if ((after.expireAtMs === undefined) !== (expires === undefined)) wrong('left another expiry for');
+  }
+
+  /**
+   * Of the jobs of a key, one waits that no worker has had, and whose time to start is not over by any clock. A request that is
+   * dropped beside a job that has begun looks at the one that was made last.
+   */
+  #checkDeduped(made: Job): void {
+    const { id, dedupe } = made;
+    if (dedupe === undefined) return;
+    let last: string | undefined;
+    for (const other of this.#accepted) {
+      const job = this.#store?.inspectJob(other);
+      if (job === undefined || job.dedupe?.key !== dedupe.key || other === id || !isSameWork(job, made))
+        continue;
+      const isOver = (job.expireAtMs ?? Infinity) <= this.#options.nowMs() + this.#options.skewMaxMs;
+      last = other;
+      if (isWaiting(job.state) && !isOver && !this.#begun.has(other))
+        this.#violated('dedupeKept', `${id} was made beside ${other}, which waits with the same key`);
+    }
+    const state = last === undefined ? undefined : this.#store?.inspectJob(last)?.state;
+    if (dedupe.whileRunning !== 'drop' || last === undefined || state === undefined) return;
+    if (!isTerminal(state) && this.#begun.has(last))
+      this.#violated('dedupeKept', `${id} was made beside ${last}, which is ${state}`);
+  }
+
   /** One request, one job, however often it comes. */
-  #onAsked({ id, payload }: Job): void {
+  #onAsked(job: Job): void {
+    const { id, payload } = job;
+    if (this.#standing.has(id) && !this.#asked.has(JSON.stringify(payload)) && !this.#options.recordsExpire)
+      this.#violated('dedupeKept', `${id} was made for a request for which another job stands`);
+    this.#standing.add(id);
+    this.#checkDeduped(job);
     const request = JSON.stringify(payload);
     const known = this.#asked.get(request);
     if (known !== undefined && known !== id)
@@ -903,6 +1124,11 @@ export class Invariants {
         const isClaimed = before.state === 'claimed' && before.claim?.claimId === claimId;
         const isPlanned = before.state === 'pending' && before.version === toClaim?.version;
         if (!isClaimed && !isPlanned) wrong(claimId);
+        if ((after.startedAtMs ?? 0) >= (before.expireAtMs ?? Infinity))
+          this.#violated(
+            'neverExpired',
+            `${before.id} starts at ${after.startedAtMs}, after ${before.expireAtMs}`,
+          );
         break;
       }
       case 'finishJob': {
@@ -914,7 +1140,7 @@ export class Invariants {
         if (!isHolder) wrong(`${workerId}/${incarnation} under ${job.claim?.claimId}`);
         break;
       }
-      case 'loseWorker': {
+      case 'endUnfinished': {
         const seen = input as Job;
         if (seen.claim?.claimId !== before.claim?.claimId) wrong(`the loss of ${seen.claim?.claimId}`);
         for (const { job, node } of this.#executions) {
@@ -926,6 +1152,13 @@ export class Invariants {
       case 'retimeJob':
         if (!this.#movesAsked.has(moveName(before.id, before.version, after.runAtMs)))
           wrong(`a move to ${after.runAtMs}, asked for at another version`);
+        break;
+      case 'expireJobs':
+        if ((after.finishedAtMs ?? 0) < (before.expireAtMs ?? Infinity))
+          this.#violated(
+            'neverExpired',
+            `${before.id} had time until ${before.expireAtMs}, and expired before`,
+          );
         break;
       case 'rehome':
         this.#checkMove(before, after);
@@ -958,15 +1191,23 @@ export class Invariants {
     }
   }
 
+  /** Of the jobs of a key that wait for each other, one runs. */
+  #requireOneOfKey(job: Job): void {
+    if (job.dedupe?.whileRunning !== 'oneWaits') return;
+    for (const other of this.#active.values())
+      if (other.id !== job.id && other.dedupe?.key === job.dedupe.key && isSameWork(job, other))
+        this.#violated('dedupeKept', `${job.id} was claimed beside ${other.id}, for whose end it waits`);
+  }
+
   /** What runs keeps the terms that it was claimed under. */
   #checkPolicy(verb: string, before: Job, after: Job): void {
     if (before.state !== 'running' || before.claim?.declared === undefined || after.state === 'cancelled')
       return;
     const type = this.versions.typeUnder(before.claim.declared, before.type);
-    if (type === undefined || (verb !== 'finishJob' && verb !== 'loseWorker')) return;
+    if (type === undefined || (verb !== 'finishJob' && verb !== 'endUnfinished')) return;
     const { maxAttempts, maxWorkersLost } = type.retry;
     const as = countedAs(verb, before, after);
-    if (as === 'released') return;
+    if (as === 'released' || as === 'rested' || as === 'parked') return;
     const [done, most] =
       as === 'failed'
         ? [before.attempt, maxAttempts]
@@ -1035,7 +1276,8 @@ export class Invariants {
     if (after.state !== 'scheduled') return;
     const attempts = after.attempt - before.attempt;
     const losses = after.workersLost - before.workersLost;
-    const expected = { failed: [1, 0], lost: [0, 1], released: [0, 0] }[countedAs(verb, before, after)];
+    const as = countedAs(verb, before, after);
+    const expected = as === 'failed' ? [1, 0] : as === 'lost' ? [0, 1] : [0, 0];
     if (attempts !== expected[0] || losses !== expected[1]) {
       this.#violated(
         'oneEnd',
@@ -1091,8 +1333,9 @@ export class Invariants {
       const line = this.#store.inspectLine(job.id);
       if (carried?.version !== newest || !carried.isDone || line?.startsWith(BLOCKED_PREFIX) !== true)
         continue;
-      const conflictKey = this.versions.conflictKey(newest, job);
-      const isIts = conflictKey !== undefined && line === blockedLineName(job.partition, conflictKey);
+      const isIts = parkingKeysFor(this.versions.under(newest), job).some(
+        (key) => line === blockedLineName(job.partition, key),
+      );
       if (!isIts && this.versions.isDeclared(job.type))
         this.#violated('declarations', `${job.id} was not carried over: it is parked in ${line} still`);
     }
@@ -1124,15 +1367,21 @@ export class Invariants {
         chargedMs.set(entry.fairnessKey, before + this.#chargeOf(claimId, entry));
       }
     }
-    const mostShareMs = this.#mostShareMs(partition, commit, chargedMs);
-    for (const ledger of commit.ledgers) {
-      if (!unknown.has(ledger.fairnessKey))
-        this.#onLedger(partition, mostShareMs, ledger, chargedMs.get(ledger.fairnessKey) ?? 0);
-      this.#ledgersOf(partition).set(ledger.fairnessKey, ledger);
+    // A key may be lifted up to one that the same commit has lifted before: the lower share first.
+    let mostShareMs = this.#mostShareMs(partition, commit, chargedMs);
+    const shareOf = ({ fairnessKey, settledCostMs }: Ledger): number =>
+      settledCostMs / Math.min(...this.#weightsOf(fairnessKey));
+    for (const ledger of [...commit.ledgers].sort((one, other) => shareOf(one) - shareOf(other))) {
+      const { fairnessKey } = ledger;
+      const isLifted =
+        !unknown.has(fairnessKey) &&
+        this.#isLifted(partition, mostShareMs, ledger, chargedMs.get(fairnessKey) ?? 0);
+      this.#ledgersOf(partition).set(fairnessKey, ledger);
+      chargedMs.delete(fairnessKey);
+      if (isLifted) mostShareMs = Math.max(mostShareMs, this.#mostShareMs(partition, commit, chargedMs));
     }
-    const written = new Set(commit.ledgers.map((ledger) => ledger.fairnessKey));
     for (const [fairnessKey, charge] of chargedMs) {
-      if (charge > COST_TOLERANCE_MS && !written.has(fairnessKey) && !unknown.has(fairnessKey)) {
+      if (charge > COST_TOLERANCE_MS && !unknown.has(fairnessKey)) {
         this.#violated('costConserved', `${fairnessKey} was not charged ${charge} ms that its attempts used`);
       }
     }
@@ -1144,8 +1393,8 @@ export class Invariants {
       if (lent !== borrowed)
         this.#violated('caps', `of loan ${loanId}, ${from} says ${lent} units and ${to} ${borrowed}`);
     }
-    if (commit.attendance !== undefined)
-      this.#heldBackSinceMs.set(partition, commit.attendance.heldBackSinceMs ?? Infinity);
+    if (commit.observation !== undefined)
+      this.#heldBackSinceMs.set(partition, commit.observation.heldBackSinceMs ?? Infinity);
     if (loaded !== undefined) this.#requireObeyed(partition, `${committer}/${partition}`, commit.reserve);
     this.#requireInOrder(partition, commit, loaded);
   }
@@ -1227,7 +1476,8 @@ export class Invariants {
     return ledgers;
   }
 
-  #onLedger(partition: number, mostShareMs: number, ledger: Ledger, chargedMs: number): void {
+  /** Whether a ledger grew by more than its key has used, which only a lift may do. */
+  #isLifted(partition: number, mostShareMs: number, ledger: Ledger, chargedMs: number): boolean {
     const { fairness } = this.#options.configuration;
     const known = this.#ledgersOf(partition).get(ledger.fairnessKey);
     const isForgotten =
@@ -1236,7 +1486,7 @@ export class Invariants {
       ledger.lastSeenMs - known.lastSeenMs > fairness.keyTtlMs;
     const before = isForgotten ? 0 : (known?.settledCostMs ?? 0);
     const surplusMs = ledger.settledCostMs - before - chargedMs;
-    if (Math.abs(surplusMs) <= COST_TOLERANCE_MS) return;
+    if (Math.abs(surplusMs) <= COST_TOLERANCE_MS) return false;
     const liftedMs = mostShareMs * Math.max(...this.#weightsOf(ledger.fairnessKey)) - before;
     // A lift may happen before or after the charge of the same commit.
     const isLift = surplusMs > 0 && surplusMs <= Math.max(liftedMs, 0) + COST_TOLERANCE_MS;
@@ -1246,16 +1496,27 @@ export class Invariants {
         `${ledger.fairnessKey} went from ${before} to ${ledger.settledCostMs} ms for ${chargedMs} ms used (most share ${mostShareMs})`,
       );
     }
+    return isLift;
   }
 
   /** What a job counts in, wherever it runs, as a configuration has it. */
-  #scopesOf(job: Job, { types, tiers }: PoolConfiguration): Scopes {
+  #scopesOf(job: Job, { types, tiers, limits = [] }: PoolConfiguration): Scopes {
     const tier = types.find((each) => each.type === job.type)?.tier ?? tiers[0]?.tier ?? '';
     return [
       ['pool', ''],
       ['type', job.type],
       ['tier', tier],
       ['key', job.fairnessKey],
+      ...(types.find((each) => each.type === job.type)?.limits ?? []).flatMap(
+        (limit) =>
+          [
+            ['limit', limit],
+            [
+              'limitOfKey',
+              JSON.stringify([limit, keyOf(job, limits.find((each) => each.limit === limit)?.keyedBy)]),
+            ],
+          ] as const,
+      ),
       ...(job.resourceId === undefined
         ? []
         : [['resource', JSON.stringify([job.type, job.resourceId])] as const]),
@@ -1308,6 +1569,10 @@ export class Invariants {
 /** The version that a batch follows. */
 const versionOfBatch = (batchId: string): number => Number.parseInt(batchId, 10);
 
+/** The key by which a limit counts a job. */
+const keyOf = ({ fairnessKey, keys }: Job, keyedBy: string | undefined): string =>
+  keyedBy === undefined ? fairnessKey : (keys?.[keyedBy] ?? '');
+
 /** A cap as it is declared; null: there is none. */
 function capOf(configuration: PoolConfiguration, scope: string, name: string): number | null {
   switch (scope) {
@@ -1319,6 +1584,12 @@ function capOf(configuration: PoolConfiguration, scope: string, name: string): n
       return configuration.tiers.find(({ tier }) => tier === name)?.maxConcurrency ?? null;
     case 'key':
       return configuration.fairness.maxConcurrencyPerKey;
+    case 'limit':
+      return configuration.limits?.find(({ limit }) => limit === name)?.total ?? null;
+    case 'limitOfKey': {
+      const [ofLimit] = JSON.parse(name) as readonly [string, string];
+      return configuration.limits?.find(({ limit }) => limit === ofLimit)?.perKey ?? null;
+    }
     case 'resource': {
       const [ofType] = JSON.parse(name) as readonly [string, string];
       return configuration.types.find(({ type }) => type === ofType)?.maxConcurrencyPerResource ?? null;

@@ -1,6 +1,7 @@
 /** One life of a process: it can die at any call, freeze at any await, and have a clock of its own. */
+
+import type { VirtualTime } from '../../lib/local/virtual-time.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
-import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 
 /** Shorter, and nobody can have given up what the process holds. */
 const LONG_FREEZE_MS = 2_000;

@@ -11,15 +11,27 @@ import { Order } from './order.ts';
 
 const SEEN_MS = 60_000;
 const configuration = resolveConfiguration({
-  types: { resize: { conflictGroup: 'album' }, pack: {} },
+  types: {
+    resize: { conflictGroup: 'album' },
+    pack: {},
+    weigh: { limits: ['scales'] },
+    measure: { limits: ['scales', 'rulers'] },
+  },
+  limits: { scales: { total: 1, perKey: 1 }, rulers: { rate: { starts: 9, per: '1m' } } },
   tiers: [{ tier: 'standard' }],
-  fleets: { images: { types: ['resize', 'pack'], slots: 1 } },
+  fleets: { images: { types: ['resize', 'pack', 'weigh', 'measure'], slots: 2 } },
 });
 
 /** Says of a commit that reserves `chosen` what is wrong with it, while `other` waits as well. */
 function saidOf(
   other: Job,
-  { isDivided = true, waitsMs = SEEN_MS, isParked = false, unparkedForMs = Number.NaN } = {},
+  {
+    isDivided = true,
+    waitsMs = SEEN_MS,
+    isParked = false,
+    unparkedForMs = Number.NaN,
+    held = [] as readonly Job[],
+  } = {},
 ) {
   const at = { nowMs: NOW_MS };
   const order = new Order({
@@ -41,9 +53,26 @@ function saidOf(
   const view = new MemoryJobStore({ clock: () => at.nowMs, random: () => 0, place: suitePlace }).inspect(0);
   const loaded = order.loaded(view);
   const reservation = aReservation([chosen]);
-  const after = { ...view, reservations: new Map([[reservation.batchId, reservation]]) };
+  const before = { ...aReservation(held), batchId: 'before' };
+  const after = {
+    ...view,
+    reservations: new Map([reservation, before].map((each) => [each.batchId, each])),
+  };
   return order.onCommit(after, aCommit({ reserve: [reservation] }), loaded);
 }
+
+describe('a commit, in a pool of one partition', () => {
+  const other = aJob({ type: 'weigh', priority: 10 });
+
+  it('is out of order where a job under a limit comes first that has room', () => {
+    expect(saidOf(other, { isDivided: false })).toContain('should have started before');
+  });
+
+  it('is in order where that limit is used up, or has a window', () => {
+    expect(saidOf(other, { isDivided: false, held: [aJob({ type: 'weigh' })] })).toBeUndefined();
+    expect(saidOf(aJob({ type: 'measure', priority: 10 }), { isDivided: false })).toBeUndefined();
+  });
+});
 
 describe('a commit, in a pool of several partitions', () => {
   it('is out of order where a job of the same type and key in the same partition comes first', () => {

@@ -20,6 +20,7 @@
  * by other invariants. What has the same type and key meets the same caps wherever these stand, so of what waits in one partition
  * without a conflict key, the order within such lines is held there, too.
  */
+import { controlAt, isClosed } from '../../lib/core/capacity.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { conflictKeyFor, typesByName } from '../../lib/core/conflict.ts';
 import type { Job, ReservedJob } from '../../lib/core/job.ts';
@@ -99,8 +100,25 @@ function conflictsOf({ type, conflictKey, resourceId }: ReservedJob, types: Type
   return [...new Set([conflictKey, present])].filter((key) => key !== undefined);
 }
 
-const scopesOf = (entry: ReservedJob, types: Types): readonly string[] =>
-  scopesIn(entry, conflictsOf(entry, types));
+const scopesOf = (entry: ReservedJob, types: Types, limits: Limits): readonly string[] => [
+  ...scopesIn(entry, conflictsOf(entry, types)),
+  ...limitScopesOf(entry, [...(entry.limits ?? []), ...(types.get(entry.type)?.limits ?? [])], limits),
+];
+
+type Limits = NonNullable<PoolConfiguration['limits']>;
+
+/** Each limit, and its part that is of the job's key. */
+const limitScopesOf = (
+  { fairnessKey, keys }: Pick<Job, 'fairnessKey' | 'keys'>,
+  names: readonly string[],
+  limits: Limits,
+): ReadonlySet<string> =>
+  new Set(
+    limits.flatMap(({ limit, keyedBy }) => {
+      const key = keyedBy === undefined ? fairnessKey : keys?.[keyedBy];
+      return names.includes(limit) ? [`limit/${limit}`, `limit/${limit}/${key}`] : [];
+    }),
+  );
 
 const scopesIn = (
   { type, tier, fairnessKey, fleet }: ReservedJob,
@@ -114,7 +132,7 @@ const scopesIn = (
   ...conflictKeys.map((conflictKey) => `conflict/${conflictKey}`),
 ];
 
-function heldIn({ reservations }: PartitionView, types: Types): Held {
+function heldIn({ reservations }: PartitionView, types: Types, limits: Limits): Held {
   const counts = new Map<string, number>();
   const chargedMs = new Map<string, number>();
   const ids = new Set<string>();
@@ -122,7 +140,7 @@ function heldIn({ reservations }: PartitionView, types: Types): Held {
     for (const entry of jobs.values()) {
       ids.add(entry.id);
       chargedMs.set(entry.fairnessKey, (chargedMs.get(entry.fairnessKey) ?? 0) + entry.estimatedCostMs);
-      for (const scope of scopesOf(entry, types)) counts.set(scope, (counts.get(scope) ?? 0) + 1);
+      for (const scope of scopesOf(entry, types, limits)) counts.set(scope, (counts.get(scope) ?? 0) + 1);
     }
   }
   return { counts, chargedMs, ids };
@@ -219,15 +237,17 @@ export class Order {
   }
 
   /** What a dispatcher that is done has left. */
-  leftBehind(view: PartitionView, loaded: Loaded): string | undefined {
+  leftBehind(current: PartitionView, loaded: Loaded): string | undefined {
     if (
       this.#options.isDivided ||
       this.#waiting.size === 0 ||
-      !isAllowedAsRead(view, loaded) ||
-      !this.#isCurrent(view, loaded)
+      !isAllowedAsRead(current, loaded) ||
+      !this.#isCurrent(current, loaded)
     )
       return undefined;
-    const held = heldIn(view, this.#types);
+    const view = this.#inForce(current, loaded);
+    if (view === undefined) return undefined;
+    const held = heldIn(view, this.#types, this.#limits);
     const mayStart = this.#startable({ view, loaded }, held.counts);
     for (const waiting of this.#waiting.values()) {
       if (!mayStart(waiting) || held.ids.has(waiting.job.id)) continue;
@@ -238,7 +258,7 @@ export class Order {
   }
 
   /** A commit was applied. Answers what should have started instead of something that it reserves. */
-  onCommit(view: PartitionView, commit: Commit, loaded: Loaded | undefined): string | undefined {
+  onCommit(current: PartitionView, commit: Commit, loaded: Loaded | undefined): string | undefined {
     for (const { reservation, positions } of commit.drop) {
       for (const position of positions) {
         const conflictKey = reservation.jobs.get(position)?.conflictKey;
@@ -246,9 +266,11 @@ export class Order {
       }
     }
     const reserved = commit.reserve.flatMap(({ jobs }) => [...jobs.values()]);
-    if (reserved.length === 0 || loaded === undefined || !isAllowedAsRead(view, loaded)) return undefined;
-    if (!this.#isCurrent(view, loaded)) return undefined;
-    const held = heldIn(view, this.#types);
+    if (reserved.length === 0 || loaded === undefined || !isAllowedAsRead(current, loaded)) return undefined;
+    if (!this.#isCurrent(current, loaded)) return undefined;
+    const view = this.#inForce(current, loaded);
+    if (view === undefined) return undefined;
+    const held = heldIn(view, this.#types, this.#limits);
     const looked = [
       ...reserved.slice(0, PLACES_LOOKED_AT - 1),
       ...reserved.slice(PLACES_LOOKED_AT - 1).slice(-1),
@@ -258,7 +280,8 @@ export class Order {
       // What has moved on since the index showed it is claimed in vain.
       if (chosen?.job.version !== entry.version) continue;
       const counts = new Map(held.counts);
-      for (const scope of scopesOf(entry, this.#types)) counts.set(scope, (counts.get(scope) ?? 1) - 1);
+      for (const scope of scopesOf(entry, this.#types, this.#limits))
+        counts.set(scope, (counts.get(scope) ?? 1) - 1);
       const mayStart = this.#options.isDivided
         ? (other: Waiting): boolean => meetsTheSame(other, chosen)
         : this.#startable({ view, loaded }, counts);
@@ -286,6 +309,20 @@ export class Order {
     return isTold || sinceMs + seenMs <= loadedAtMs;
   }
 
+  /**
+   * The partition with what was in force for a pass by any clock; a scope counts as closed as long as one clock may say so. Undefined
+   * if a changed cap or weight has ended meanwhile: by which of both the pass decides is up to its clock.
+   */
+  #inForce(view: PartitionView, loaded: Loaded): PartitionView | undefined {
+    const first = controlledAt(view, loaded.atMs - this.#options.skewMaxMs);
+    const last = controlledAt(view, this.#nowMs + this.#options.skewMaxMs);
+    const hasEnded = [...first.controls].some(([scope, { maxConcurrency, weight }]) => {
+      const then = last.controls.get(scope);
+      return then?.maxConcurrency !== maxConcurrency || then?.weight !== weight;
+    });
+    return hasEnded ? undefined : first;
+  }
+
   /** Who may start beside what these counts say is held. */
   #startable(world: World, counts: ReadonlyMap<string, number>): (waiting: Waiting) => boolean {
     const { fairness, types } = this.#configuration;
@@ -293,13 +330,26 @@ export class Order {
     const isOpen = (scope: string, configured: number | null): boolean => {
       const control = controls.get(scope);
       const cap = control?.maxConcurrency ?? configured ?? Infinity;
-      return control?.paused !== true && (counts.get(scope) ?? 0) < cap;
+      return !(control !== undefined && isClosed(control)) && (counts.get(scope) ?? 0) < cap;
     };
     const open = new Set(
       types.filter((type) => this.#isTypeOpen(type, world, counts, isOpen)).map(({ type }) => type),
     );
+    // By some clock its time to start may be over.
+    const aheadMs = this.#nowMs + this.#options.skewMaxMs;
+    const isWithin = (job: Job): boolean => {
+      const names = this.#types.get(job.type)?.limits ?? [];
+      return this.#limits
+        .filter(({ limit }) => names.includes(limit))
+        .every(({ limit, total, perKey }) => {
+          const [whole = '', ofKey = ''] = limitScopesOf(job, [limit], this.#limits);
+          return isOpen(whole, total) && isOpen(ofKey, perKey);
+        });
+    };
     return ({ job, keyScope, conflictScope }) =>
+      (job.expireAtMs ?? Infinity) > aheadMs &&
       open.has(job.type) &&
+      isWithin(job) &&
       isOpen(keyScope, fairness.maxConcurrencyPerKey) &&
       (conflictScope === undefined ||
         (counts.get(conflictScope) ?? 0) < (this.#types.get(job.type)?.maxConcurrencyPerResource ?? 1));
@@ -312,6 +362,12 @@ export class Order {
     isOpen: (scope: string, configured: number | null) => boolean,
   ): boolean {
     const configuration = this.#configuration;
+    // Whether a window lets a job start is decided by the test of plans, and by the counts of what begins.
+    const hasWindow = this.#limits.some(
+      ({ limit, rate, budget }) =>
+        (rate ?? budget) !== undefined && this.#types.get(type)?.limits?.includes(limit) === true,
+    );
+    if (hasWindow) return false;
     return (
       isOpen('pool', configuration.maxConcurrency) &&
       isOpen(
@@ -409,13 +465,18 @@ export class Order {
   }
 
   /** Which of them may start now beside all that is held, whoever knows of them. */
-  startableNow(view: PartitionView): (id: string) => boolean {
-    const held = heldIn(view, this.#types);
+  startableNow(current: PartitionView): (id: string) => boolean {
+    const view = controlledAt(current, this.#nowMs - this.#options.skewMaxMs);
+    const held = heldIn(view, this.#types, this.#limits);
     const mayStart = this.#startable({ view, loaded: this.loaded(view) }, held.counts);
     return (id) => {
       const waiting = this.#waiting.get(id);
       return waiting !== undefined && !held.ids.has(id) && mayStart(waiting);
     };
+  }
+
+  get #limits(): Limits {
+    return this.#configuration.limits ?? [];
   }
 
   get #nowMs(): number {
@@ -430,12 +491,19 @@ const tiersOf = ({
 
 const lifeOf = ({ incarnation, slots }: WorkerRecord): string => `${incarnation}/${slots}`;
 
-/** Whatever keeps the one from starting keeps the other. */
+/** Whatever keeps the one from starting keeps the other. Limits may count jobs by keys that these do not share. */
 const meetsTheSame = ({ job, conflictKey }: Waiting, { job: other }: Waiting): boolean =>
   conflictKey === undefined &&
+  job.keys === undefined &&
   job.partition === other.partition &&
   job.type === other.type &&
   job.fairnessKey === other.fairnessKey;
+
+/** The partition with its controls as they were in force at an instant. */
+const controlledAt = (view: PartitionView, atMs: number): PartitionView => ({
+  ...view,
+  controls: new Map([...view.controls].map(([scope, control]) => [scope, controlAt(control, atMs)])),
+});
 
 /** Nobody has changed since what is allowed. */
 function isAllowedAsRead({ controls }: PartitionView, loaded: Loaded): boolean {

@@ -2,7 +2,9 @@
 
 import type { OverrideChange } from '../../lib/client/client.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
+import type { DedupeInput } from '../../lib/core/dedupe.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Tags } from '../../lib/core/job.ts';
 import type { JobTypeInput } from '../../lib/core/pool-input.ts';
 import type { Scope } from '../../lib/core/scope.ts';
 import type { DispatchBudget } from '../../lib/dispatch/partition/context.ts';
@@ -105,12 +107,18 @@ export interface PlannedJob {
   readonly type: string;
   readonly fairnessKey: string;
   readonly resourceId?: string | undefined;
+  readonly keys?: Readonly<Record<string, string>> | undefined;
+  readonly units?: Readonly<Record<string, number>> | undefined;
   readonly priority: number;
   readonly mode: 'queued' | 'onDemand';
   /** When it is asked for, from the start. */
   readonly askedAtMs: number;
   /** How long after that it may start. */
   readonly delayMs: number;
+  /** How long it may wait for its start; undefined: for any time. */
+  readonly expireAfterMs?: number | undefined;
+  /** Undefined: each request makes a job. */
+  readonly dedupe?: DedupeInput | undefined;
   /** How long its handler takes. */
   readonly durationMs: number;
   /** An event on the bus, a client's `submit`, or a client's `run`. */
@@ -122,6 +130,10 @@ export interface PlannedJob {
   readonly checkpoints: boolean;
   /** Its handler takes steps: one, then two side by side. */
   readonly steps?: boolean | undefined;
+  /** Its handler parks it once, or once asks for a rest of its type or of its key, before it does anything else. */
+  readonly waits?: 'parked' | 'type' | 'key' | undefined;
+  /** Given with the request. @default - none */
+  readonly tags?: Tags | undefined;
   /** Its handler throws, however often it is tried. */
   readonly fails: boolean;
   /** Its handler looks at its signal; else it goes on as if it knew of none. */
@@ -131,7 +143,8 @@ export interface PlannedJob {
 /** What an operator does. */
 export type OperatorAct =
   | { readonly kind: 'cancel' | 'retry' | 'look'; readonly jobId: string }
-  | { readonly kind: 'pause' | 'resume' | 'drain'; readonly scope: Scope }
+  | { readonly kind: 'resume' | 'drain'; readonly scope: Scope }
+  | { readonly kind: 'pause'; readonly scope: Scope; readonly for?: string | undefined }
   | { readonly kind: 'override'; readonly scope: Scope; readonly change: OverrideChange }
   | { readonly kind: 'redrive'; readonly limit: number }
   | { readonly kind: 'setPriority'; readonly jobId: string; readonly priority: number }
@@ -240,9 +253,18 @@ export function planOf(seed: number): SimulationPlan {
     }),
   ) as Record<(typeof DRAWN_FAULTS)[number], number>;
   const imitated = (fault: (typeof DRAWN_FAULTS)[number]): boolean => drawn[fault] > 0;
-  const configuration = batched(
-    resourceCapped(drawConfiguration(dice, churn), diceOf(seeded(seed ^ RESOURCE_DICE))),
-    diceOf(seeded(seed ^ BATCH_DICE)),
+  const configuration = counted(
+    keyed(
+      limited(
+        batched(
+          resourceCapped(drawConfiguration(dice, churn), diceOf(seeded(seed ^ RESOURCE_DICE))),
+          diceOf(seeded(seed ^ BATCH_DICE)),
+        ),
+        diceOf(seeded(seed ^ LIMIT_DICE)),
+      ),
+      diceOf(seeded(seed ^ KEYED_DICE)),
+    ),
+    diceOf(seeded(seed ^ UNITS_DICE)),
   );
   // Of its own, so that it changes no other draw.
   const small = diceOf(seeded(seed ^ 0x10a5));
@@ -267,7 +289,20 @@ export function planOf(seed: number): SimulationPlan {
       leadFrom: leads.pick([1, DISPATCH_BUDGET.leadFrom]),
       leadWhile: leads.pick([0, DISPATCH_BUDGET.leadWhile]),
     },
-    jobs: withSteps(drawJobs(dice, configuration, churn), diceOf(seeded(seed ^ STEPS_DICE))),
+    jobs: deduped(
+      withKeys(
+        expiring(
+          withWaits(
+            withSteps(drawJobs(dice, configuration, churn), diceOf(seeded(seed ^ STEPS_DICE))),
+            diceOf(seeded(seed ^ WAITS_DICE)),
+          ),
+          diceOf(seeded(seed ^ EXPIRY_DICE)),
+        ),
+        configuration,
+        diceOf(seeded(seed ^ KEYS_DICE)),
+      ),
+      diceOf(seeded(seed ^ DEDUPE_DICE)),
+    ),
     processes: configuration.fleets.flatMap(({ fleet, slots }) =>
       slots === null
         ? Array.from({ length: dice.whole(1, 3) }, (_, at) => ({
@@ -301,11 +336,22 @@ export function planOf(seed: number): SimulationPlan {
     events: [],
   };
   const redeploys = drawRedeploys(seed, plan);
-  if (redeploys === undefined) return plan;
+  const named = diceOf(seeded(seed ^ UNITS_DICE ^ 1));
+  // Where types come and go, a request may be refused for another reason, and a conflict group may change.
+  if (redeploys === undefined)
+    return {
+      ...plan,
+      jobs: withUnits(
+        whileRunning(plan.jobs, configuration, diceOf(seeded(seed ^ RUNNING_DICE))),
+        configuration,
+        named,
+      ),
+      configuration: bounded(configuration, diceOf(seeded(seed ^ BOUND_DICE))),
+    };
   return {
     ...plan,
     redeploys,
-    jobs: withOtherTypes(seed, plan.jobs, redeploys),
+    jobs: withUnits(withOtherTypes(seed, plan.jobs, redeploys), redeploys.finale.configuration, named),
     budget: { ...plan.budget, carryMarks: small.pick([1, 2, 50]), carryJobs: small.pick([1, 5, 200]) },
   };
 }
@@ -352,12 +398,110 @@ function drawResidents(
 /** Of its own, so that it changes no other draw. */
 const RESOURCE_DICE = 0x5e50;
 const BATCH_DICE = 0xba7c;
+const LIMIT_DICE = 0x11317;
 const LEAD_DICE = 0x1ead;
 const STEPS_DICE = 0x57e9;
+const WAITS_DICE = 0x3a17;
+const KEYS_DICE = 0x6b65;
 
 /** In some worlds, every other job takes steps. */
 function withSteps(jobs: readonly PlannedJob[], dice: Dice): readonly PlannedJob[] {
   return dice.chance(0.3) ? jobs.map((job) => ({ ...job, steps: dice.chance(0.5) })) : jobs;
+}
+
+const EXPIRY_DICE = 0xe1a9;
+
+/** In some worlds, some jobs end unless they start in time. */
+function expiring(jobs: readonly PlannedJob[], dice: Dice): readonly PlannedJob[] {
+  if (!dice.chance(0.4)) return jobs;
+  const share = dice.pick([0.2, 0.9]);
+  const waits = dice.pick([
+    [1_000, 4_000],
+    [5_000, 90_000],
+  ] as const);
+  return jobs.map((job) =>
+    dice.chance(share) ? { ...job, expireAfterMs: dice.whole(waits[0], waits[1]) } : job,
+  );
+}
+
+const DEDUPE_DICE = 0xdedf;
+/** Fewer than a job remembers of the requests for which it stands, so that a late repetition changes nothing. */
+const REQUESTS_OF_KEY = 8;
+
+/** In some worlds, some requests are deduplicated. */
+function deduped(jobs: readonly PlannedJob[], dice: Dice): readonly PlannedJob[] {
+  if (!dice.chance(0.35)) return jobs;
+  const share = dice.pick([0.3, 1]);
+  const counts = new Map<string, number>();
+  const firsts = new Map<string, PlannedJob>();
+  return jobs.map((job) => {
+    if (!dice.chance(share) || job.via === 'run') return job;
+    const count = counts.get(job.type) ?? 0;
+    counts.set(job.type, count + 1);
+    const isQuiet = job.delayMs === 0 && dice.chance(0.6);
+    const key = `${Math.floor(count / REQUESTS_OF_KEY)}`;
+    const name = JSON.stringify([job.type, key]);
+    const first = firsts.get(name) ?? job;
+    firsts.set(name, first);
+    // The others are other work, whatever their key says.
+    const { fairnessKey, resourceId, keys } = dice.chance(0.7) ? first : job;
+    return {
+      ...job,
+      fairnessKey,
+      resourceId,
+      keys,
+      dedupe: {
+        key,
+        keep: dice.pick(['first', 'last', 'last']),
+        ...(isQuiet ? { quiet: dice.whole(1_000, 8_000), atMost: dice.whole(8_000, 30_000) } : {}),
+      },
+    };
+  });
+}
+
+const RUNNING_DICE = 0x3dd1;
+
+/** What the requests of some keys do while a job of the key runs. Whether a request was dropped, only a client is told. */
+function whileRunning(
+  jobs: readonly PlannedJob[],
+  { types }: PoolConfiguration,
+  dice: Dice,
+): readonly PlannedJob[] {
+  const drawn = new Map<string, NonNullable<DedupeInput['whileRunning']>>();
+  const group = new Map(types.map(({ type, conflictGroup }) => [type, conflictGroup]));
+  return jobs.map((job) => {
+    const { dedupe, type } = job;
+    if (dedupe === undefined) return job;
+    const name = JSON.stringify([type, dedupe.key]);
+    const what =
+      drawn.get(name) ?? dice.pick(['another', 'drop', group.get(type) == null ? 'drop' : 'oneWaits']);
+    drawn.set(name, what);
+    const own = { ...job, dedupe: { ...dedupe, whileRunning: what } };
+    if (what === 'drop') return { ...own, via: 'client' };
+    return what === 'oneWaits' ? { ...own, resourceId: undefined } : own;
+  });
+}
+
+const BOUND_DICE = 0xb0d5;
+
+/** In some worlds, a few jobs of some types may wait, or of each key's. */
+function bounded(configuration: PoolConfiguration, dice: Dice): PoolConfiguration {
+  if (!dice.chance(0.25)) return configuration;
+  const types = configuration.types.map((type) => ({
+    ...type,
+    ...(dice.chance(0.6) ? { maxWaiting: dice.whole(1, 8) } : {}),
+    ...(dice.chance(0.4) ? { maxWaitingPerKey: dice.whole(1, 3) } : {}),
+  }));
+  return { ...configuration, types };
+}
+
+/** In some worlds, some jobs are parked, or ask for a rest. */
+function withWaits(jobs: readonly PlannedJob[], dice: Dice): readonly PlannedJob[] {
+  if (!dice.chance(0.2)) return jobs;
+  return jobs.map((job) => ({
+    ...job,
+    waits: dice.pick([undefined, undefined, 'parked', 'type', 'key'] as const),
+  }));
 }
 
 /** Some types' running jobs of one resource are limited, where no conflict group says more. */
@@ -368,6 +512,114 @@ function resourceCapped(configuration: PoolConfiguration, dice: Dice): PoolConfi
     return dice.chance(0.7) && type.conflictGroup === null ? { ...type, maxConcurrencyPerResource } : type;
   });
   return { ...configuration, types };
+}
+
+/**
+ * In some worlds types share limits. Clocks may differ by as much as the product allows, so windows are long enough for that.
+ */
+function limited(configuration: PoolConfiguration, dice: Dice): PoolConfiguration {
+  if (!dice.chance(0.4)) return configuration;
+  const { partitions, types } = configuration;
+  const limits = ['x', 'y'].slice(0, dice.whole(1, 2)).map((limit) => ({
+    limit,
+    ...(dice.chance(0.5)
+      ? { total: dice.whole(partitions, partitions + 3), perKey: dice.chance(0.3) ? dice.whole(1, 3) : null }
+      : { total: null, perKey: dice.whole(1, 3) }),
+    ...(dice.chance(0.6)
+      ? {
+          rate: {
+            ...(dice.chance(0.5)
+              ? { starts: dice.whole(8, 24), perKey: dice.chance(0.3) ? dice.whole(4, 12) : null }
+              : { starts: null, perKey: dice.whole(4, 12) }),
+            perMs: LIMIT_WINDOW_MS,
+          },
+        }
+      : {}),
+    ...(dice.chance(0.2) ? { budget: { slotMs: dice.pick([20_000, 60_000]), perMs: LIMIT_WINDOW_MS } } : {}),
+  }));
+  const names = limits.map(({ limit }) => limit);
+  return {
+    ...configuration,
+    limits,
+    types: types.map((type, at) =>
+      at === 0 || dice.chance(0.6)
+        ? { ...type, limits: at === 0 ? names : names.slice(0, dice.whole(1, 2)) }
+        : type,
+    ),
+  };
+}
+
+const LIMIT_WINDOW_MS = 240_000;
+const KEYED_DICE = 0x0f6;
+const UNITS_DICE = 0x756e;
+
+/** Some limits count by a key of their own, of which each partition has a share. */
+function keyed(configuration: PoolConfiguration, dice: Dice): PoolConfiguration {
+  const { limits, partitions } = configuration;
+  if (limits === undefined) return configuration;
+  const atLeast = (most: number | null): number | null => (most === null ? null : Math.max(partitions, most));
+  return {
+    ...configuration,
+    limits: limits.map((limit) => {
+      const { perKey, rate, budget } = limit;
+      const bounds = perKey !== null || typeof rate?.perKey === 'number' || budget !== undefined;
+      if (!(bounds && dice.chance(0.5))) return limit;
+      return {
+        ...limit,
+        keyedBy: 'org',
+        perKey: atLeast(perKey),
+        ...(rate === undefined ? {} : { rate: { ...rate, perKey: atLeast(rate.perKey) } }),
+      };
+    }),
+  };
+}
+
+/** Some rates count units, which some jobs name. */
+function counted(configuration: PoolConfiguration, dice: Dice): PoolConfiguration {
+  const { limits, partitions } = configuration;
+  if (limits === undefined) return configuration;
+  return {
+    ...configuration,
+    limits: limits.map((limit) => {
+      const { rate, keyedBy } = limit;
+      if (rate === undefined || !dice.chance(0.5)) return limit;
+      const perJob = dice.whole(2, 5);
+      const times = (most: number | null, least: number): number | null =>
+        most === null ? null : Math.max(least * perJob, 2 * most);
+      const units = times(rate.starts, partitions);
+      const perKey = times(rate.perKey, keyedBy === undefined ? 1 : partitions);
+      return { ...limit, rate: { ...rate, starts: null, units, perKey, perJob } };
+    }),
+  };
+}
+
+/** Most jobs name units for the limits of their types that count them. */
+function withUnits(
+  jobs: readonly PlannedJob[],
+  { limits = [], types }: PoolConfiguration,
+  dice: Dice,
+): readonly PlannedJob[] {
+  if (limits.every(({ rate }) => rate?.perJob === undefined)) return jobs;
+  return jobs.map((job) => {
+    const names = types.find(({ type }) => type === job.type)?.limits ?? [];
+    const units = limits.flatMap(({ limit, rate }) =>
+      rate?.perJob !== undefined && names.includes(limit) && dice.chance(0.8)
+        ? [[limit, dice.whole(1, rate.perJob)] as const]
+        : [],
+    );
+    return units.length === 0 ? job : { ...job, units: Object.fromEntries(units) };
+  });
+}
+
+/** Where a limit counts by a key of its own, each job has one, and few have the same. */
+function withKeys(
+  jobs: readonly PlannedJob[],
+  { limits = [] }: PoolConfiguration,
+  dice: Dice,
+): readonly PlannedJob[] {
+  if (limits.every(({ keyedBy }) => keyedBy === undefined)) return jobs;
+  const orgs = dice.whole(2, 6);
+  return jobs.map((job) => ({ ...job, keys: { org: `org-${dice.whole(1, orgs)}` } }));
 }
 
 /** Some fleets' functions take fewer jobs at once than they may. */
@@ -417,6 +669,7 @@ function drawConfiguration(dice: Dice, churn: boolean): PoolConfiguration {
     fleets,
     maxConcurrency: dice.chance(0.2) ? cap(5) : null,
     partitions,
+    statistics: partitions < 3,
     fairness: {
       maxConcurrencyPerKey: dice.chance(0.2) ? dice.whole(1, 3) : null,
       weights: dice.chance(0.5) ? { 'key-0': 3 } : {},

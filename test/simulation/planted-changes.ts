@@ -75,6 +75,41 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 8, kind: 'books' },
     changes: [change(at('charged-after-a-reset'), becomes('false'), 'BinaryExpression')],
   },
+  'starts-after-expiry': {
+    removes: 'the look of a start at the time that its job had for it',
+    foundBy: byTest('core/life-cycle', 'neither starts from then on, nor ends before'),
+    changes: [change(at('starts-after-expiry'), dropped)],
+  },
+  'merged-again': {
+    removes: 'the look at the requests for which a waiting job stands: a repeated one changes it again',
+    foundBy: { simulation: 6 },
+    changes: [change(at('merged-again'), dropped)],
+  },
+  'tenants-meet': {
+    removes: 'the fairness key from what requests of one dedupe key must have in common',
+    foundBy: { simulation: 1 },
+    changes: [change(at('tenants-meet'), dropped)],
+  },
+  'drops-nothing': {
+    removes: 'the look at a running job for requests that ask for no other beside it',
+    foundBy: { simulation: 1 },
+    changes: [change(at('drops-nothing'), never)],
+  },
+  'one-waits-beside': {
+    removes: 'the resource by which one job of a dedupe key waits for the end of the other',
+    foundBy: { simulation: 3 },
+    changes: [change(at('one-waits-beside'), becomes('$1'))],
+  },
+  'races-at-once': {
+    removes: 'the wait before a request that lost a race tries again',
+    foundBy: byTest('submit/dedupe', 'of forty processes at the same time, none fails'),
+    changes: [change(at('races-at-once'), dropped)],
+  },
+  'bound-forgotten': {
+    removes: 'the refusal of a job that is one too many',
+    foundBy: { simulation: 65 },
+    changes: [change(at('bound-forgotten'), always)],
+  },
   'untold-losses': {
     removes: 'losses of workers from the histories of jobs',
     foundBy: { simulation: 1 },
@@ -566,7 +601,7 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
   'told-places-are-free': {
     removes: 'places whose jobs nobody has started from what a pass takes as held',
     foundBy: { simulation: 1 },
-    changes: [change(at('told-places-are-free'), becomes("{ kind: 'gone' }"), 'ObjectExpression')],
+    changes: [change(at('told-places-are-free'), becomes("{ kind: 'neverClaimed' }"), 'ObjectExpression')],
   },
   'overtaken-unseen': {
     removes:
@@ -940,6 +975,14 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     },
     changes: [change(at('suspects-beside-others'), always)],
   },
+  'outdated-waits-alone': {
+    removes: 'the look whether a message can still start its job, before it keeps all slots to itself',
+    foundBy: {
+      test: 'test/worker/process.test.ts',
+      name: 'keeps no slot free for a message that comes again once the job has ended',
+    },
+    changes: [change(at('outdated-waits-alone'), never)],
+  },
   'let-go-at-work': {
     removes: 'the look whether a job of a partition runs before its lease is let go',
     foundBy: {
@@ -1092,6 +1135,93 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
         at('promote-version'),
         becomes('item === undefined ? undefined : promote(item.value, Number.MAX_SAFE_INTEGER)'),
       ),
+    ],
+  },
+  'rests-ignored': {
+    removes: 'the rest of a scope from what a pass obeys',
+    foundBy: byTest('worker/rests', 'lets its type rest, and nothing else'),
+    changes: [change(at('rests-ignored'), never, 'BinaryExpression')],
+  },
+  'unwritten-rests': {
+    removes: 'writing a rest before its attempt ends',
+    foundBy: byTest('worker/rests', 'rests in every partition of its type'),
+    changes: [change(at('unwritten-rests'), dropped)],
+  },
+  'pauses-for-ever': {
+    removes: 'the end of a pause that ends by itself',
+    foundBy: byTest('contract/memory', 'ends a change by itself, and keeps it in the history'),
+    changes: [change(at('pauses-for-ever'), always, 'UnaryExpression')],
+  },
+  'starts-late': {
+    removes: 'the refusal of a start that comes too late for its rate',
+    foundBy: byTest('worker/run-job', 'that comes too late runs no handler'),
+    changes: [change(at('starts-late'), never)],
+  },
+  'uses-forgotten': {
+    removes: 'what ended attempts have used of limits: only what is in flight counts',
+    foundBy: byTest('dispatch/pass/limits', 'and is nearly used: short jobs'),
+    changes: [change(at('uses-forgotten'), becomes('{ total: undefined, ofLedgers: new Map() }'))],
+  },
+  'units-as-starts': {
+    removes: 'the units of a start: it counts as one',
+    foundBy: { simulation: 25 },
+    changes: [change(at('units-as-starts'), becomes('1'))],
+  },
+  'larger-than-allowed': {
+    removes: 'the room for a job that waits with more units than a job may have since a deployment',
+    foundBy: byTest('dispatch/pass/limits', 'with more units than a job may have since a deployment'),
+    changes: [change(at('larger-than-allowed'), dropped)],
+  },
+  'limits-by-fairness-key': {
+    removes: 'the key by which a limit counts what runs',
+    foundBy: byTest('dispatch/pass/limits', 'has a cap for each of its keys'),
+    changes: [change(at('limits-by-fairness-key'), becomes('this.#keyGate(at, job.fairnessKey)'))],
+  },
+  'spent-and-unwatched': {
+    removes: 'the jobs in ready lines by which a pass sees when a rate opens',
+    foundBy: byTest('dispatch/pass/limits', 'also if all jobs of the key are parked'),
+    changes: [change(at('spent-and-unwatched'), always)],
+  },
+  'woken-and-parked-again': {
+    removes: 'the next job that is parked for a key with room, once the one before it is blocked by another',
+    foundBy: byTest('core/scheduler', 'let those behind them start once one of the keys has room'),
+    changes: [change(at('woken-and-parked-again'), dropped)],
+  },
+  'limits-as-declared-now': {
+    removes: 'the limits under which a job was reserved, once its type is under others',
+    foundBy: byTest('dispatch/pass/limits', 'count a job that was reserved under them'),
+    changes: [change(at('limits-as-declared-now'), always)],
+  },
+  'started-when-reserved': {
+    removes: 'the time that a message may take: a start counts from its reservation',
+    foundBy: byTest('dispatch/pass/limits', 'however long messages take'),
+    changes: [change(at('started-when-reserved'), becomes('latestStartMs(job) - 6_000'), 'CallExpression')],
+  },
+  'late-without-a-rate': {
+    removes: 'the late start of a job that was reserved before its type was under a rate',
+    foundBy: byTest('dispatch/pass/limits', 'that adds a rate counts jobs whose messages come late'),
+    changes: [change(at('late-without-a-rate'), becomes('startByMs ?? 0'))],
+  },
+  'redriven-too-large': {
+    removes: 'the refusal of a redrive with more units than a job may have since a deployment',
+    foundBy: byTest('client/operate', 'is refused if a deployment has lowered what one job may have'),
+    changes: [change(at('redriven-too-large'), becomes('undefined'))],
+  },
+  'fired-too-large': {
+    removes: 'the refusal of a firing whose job has more units than a job may have since a deployment',
+    foundBy: byTest('schedules/firing', 'makes no job, the history says so, and a request'),
+    changes: [change(at('fired-too-large'), becomes('false'))],
+  },
+  'bound-despite-limits': {
+    removes: 'the missing bound of a job that a limit, or a cap of its key, may hold for longer',
+    foundBy: byTest('core/explain', 'promises no bound under limits'),
+    changes: [change(at('bound-despite-limits'), never)],
+  },
+  'rests-for-nothing': {
+    removes: 'the least time of a rest',
+    foundBy: byTest('worker/rests', 'rests for a second at least: 0 ms'),
+    changes: [
+      change(at('rests-for-nothing'), becomes('Math.min(untilMs, nowMs + REST_MAX_MS)'), 'CallExpression'),
     ],
   },
   'raise-before-give-up': {

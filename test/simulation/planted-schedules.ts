@@ -167,6 +167,11 @@ export const SCHEDULE_CHANGES: Readonly<Record<string, Planted>> = {
     foundBy: { test: FIRING, name: 'is looked at once a minute meanwhile' },
     changes: [change(at('waits-for-the-hint'), becomes('$1 + 1_000 * $2'), 'BinaryExpression', 2)],
   },
+  'full-as-made': {
+    removes: 'what the history says of a firing that maxWaiting refused',
+    foundBy: { test: FIRING, name: 'makes no job, and the history says so, until there is room' },
+    changes: [change(at('full-as-made'), becomes('[]'))],
+  },
   'asked-for-nowhere': {
     removes: 'the place of a paused schedule whose job somebody asks for: nobody completes it',
     foundBy: { test: FIRING, name: 'although whoever asks dies on the way' },

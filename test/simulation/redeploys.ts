@@ -49,6 +49,7 @@ interface Draft {
   types: Mutable<PoolConfiguration['types'][number]>[];
   tiers: Mutable<PoolConfiguration['tiers'][number]>[];
   fleets: { fleet: string; types: string[]; slots: number | null; batchSize?: number | undefined }[];
+  limits?: Mutable<NonNullable<PoolConfiguration['limits']>[number]>[];
   maxConcurrency: number | null;
   partitions: number;
   score: PoolConfiguration['score'];
@@ -256,6 +257,26 @@ function settled(draft: Draft): PoolConfiguration {
     if (fleet.slots === null) delete fleet.batchSize;
   }
   draft.maxConcurrency = atLeast(draft.maxConcurrency);
+  const listed = new Set(draft.types.flatMap(({ limits = [] }) => limits));
+  draft.limits = (draft.limits ?? []).filter(({ limit }) => listed.has(limit));
+  for (const limit of draft.limits) {
+    limit.total = atLeast(limit.total);
+    const { rate, keyedBy } = limit;
+    const units = (most: number | null, shares: number): number | null =>
+      most === null ? null : Math.max(shares * (rate?.perJob ?? 1), most);
+    if (rate?.units !== undefined)
+      limit.rate = { ...rate, units: units(rate.units, partitions), perKey: units(rate.perKey, 1) };
+    if (keyedBy === undefined) continue;
+    limit.perKey = atLeast(limit.perKey);
+    if (rate !== undefined) limit.rate = { ...rate, ...limit.rate, perKey: units(rate.perKey, partitions) };
+  }
+  // A type that comes back may be under a limit that went.
+  const present = draft.limits.map(({ limit }) => limit);
+  for (const type of draft.types) {
+    const limits = type.limits?.filter((limit) => present.includes(limit)) ?? [];
+    if (limits.length === 0) delete type.limits;
+    else type.limits = limits;
+  }
   for (const type of draft.types) {
     const { conflictGroup, maxConcurrencyPerResource: most } = type;
     if (conflictGroup !== null) delete type.maxConcurrencyPerResource;
@@ -273,15 +294,24 @@ function limitResources(draft: Draft): void {
   else type.maxConcurrencyPerResource = dice.whole(1, 4);
 }
 
+/** A job may have more units, or less than jobs that wait. By numbers that follow from the draft, as above. */
+function changeUnits(draft: Draft): void {
+  const dice = diceOf(seeded(hashText(JSON.stringify([draft, 'units']))));
+  for (const limit of draft.limits ?? [])
+    if (limit.rate?.perJob !== undefined && dice.chance(0.7))
+      limit.rate = { ...limit.rate, perJob: dice.pick([1, 2, 3, 6]) };
+}
+
 function redeclared(dice: Dice, before: PoolConfiguration): PoolConfiguration {
   const draft = draftOf(before);
   const changes = dice.pick([1, 2, 4, 12]);
   for (let at = 0; at < changes; at += 1) dice.pick(CHANGES)(draft, dice);
   limitResources(draft);
+  changeUnits(draft);
   return settled(draft);
 }
 
-/** Declares again every type that was declared once, as it was last. */
+/** Declares again every type that was declared once, as it was last, and lets jobs have as many units as they ever had. */
 function whole(dice: Dice, all: readonly PoolConfiguration[]): PoolConfiguration {
   const last = all.at(-1);
   if (last === undefined) throw new RangeError('nothing was declared');
@@ -289,6 +319,13 @@ function whole(dice: Dice, all: readonly PoolConfiguration[]): PoolConfiguration
   for (const { types } of all.toReversed()) {
     for (const type of types)
       if (!draft.types.some((each) => each.type === type.type)) draft.types.push({ ...type });
+  }
+  for (const limit of draft.limits ?? []) {
+    const allowed = all.flatMap(({ limits = [] }) =>
+      limits.flatMap(({ limit: name, rate }) => (name === limit.limit ? (rate?.perJob ?? []) : [])),
+    );
+    if (limit.rate?.perJob !== undefined)
+      limit.rate = { ...limit.rate, perJob: Math.max(limit.rate.perJob, ...allowed) };
   }
   return settled(draft);
 }

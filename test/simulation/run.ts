@@ -3,13 +3,13 @@
 import type { JobTypeConfiguration, PoolConfiguration } from '../../lib/core/configuration.ts';
 import { CLOCK_SKEW_MAX_MS } from '../../lib/core/lease.ts';
 import { backoffMs } from '../../lib/core/retry.ts';
-import { ATTENDED_MS } from '../../lib/dispatch/recovery/silence.ts';
+import { OBSERVED_MS } from '../../lib/dispatch/recovery/silence.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import type { CallFault, FiredFault } from './faults.ts';
 import type { Violation } from './invariants.ts';
 import { type FaultClass, MOVED_MAX_MS, MOVES_MAX_MS, planOf, type SimulationPlan } from './plan.ts';
 import { configurationsOf } from './redeploys.ts';
-import { LATE_MAX_MS, type Sabotage, WORKER_MARGIN_MS, World } from './world.ts';
+import { ASKS_AGAIN_MS, LATE_MAX_MS, type Sabotage, WORKER_MARGIN_MS, World } from './world.ts';
 
 export interface RunReport {
   readonly seed: number;
@@ -38,6 +38,8 @@ export interface RunOptions {
 /** More steps than any run needs, and than any job of it does; a run that takes them all is itself a finding. */
 const STEPS_MAX = 400_000;
 const STEPS_PER_JOB_MAX = 500;
+/** The most steps of a second in which jobs only wait for a limit's window: looks, heartbeats, and requests that come again. */
+const STEPS_PER_SECOND_MAX = 100;
 
 const TICK_MS = 60_000;
 /** A message that was received, and a process that ended, come back within this. */
@@ -110,7 +112,7 @@ function boundUnder(plan: SimulationPlan): number {
   const typeOf = new Map(configuration.types.map((type) => [type.type, type]));
   const timeoutMs = Math.max(0, ...configuration.types.map((type) => type.timeoutMs));
   const functionMs = timeoutMs + WORKER_MARGIN_MS + FUNCTION_END_MS + CLOCK_SKEW_MAX_MS;
-  const leasesMs = LATE_MAX_MS + budget.leadMs + functionMs + ATTENDED_MS + COMES_BACK_MS;
+  const leasesMs = LATE_MAX_MS + budget.leadMs + functionMs + OBSERVED_MS + COMES_BACK_MS;
   // A worker may have two lives at once.
   const slots = processes.reduce((total, process) => total + 2 * process.slots, 0);
   const capacity = configuration.fleets.reduce((total, fleet) => total + (fleet.slots ?? 0), slots);
@@ -129,9 +131,49 @@ function boundUnder(plan: SimulationPlan): number {
   }, 0);
   // Each dead letter may be tried again.
   const redrivenMs = plan.rates.operatorRedrives > 0 || plan.events.length > 0 ? loadMs : 0;
+  const { types } = configuration;
+  const isBounded = types.some(({ maxWaiting, maxWaitingPerKey }) => maxWaiting ?? maxWaitingPerKey);
+  // Each request that finds no room comes again.
+  const refusedMs = isBounded ? jobs.length * ASKS_AGAIN_MS : 0;
   const expiryMs = plan.terminalTtlMs === undefined ? 0 : plan.terminalTtlMs + 3 * LATE_MAX_MS;
-  return leasesMs + checksMs + futureMs + movedMs(plan) + loadMs + redrivenMs + expiryMs;
+  return (
+    leasesMs +
+    checksMs +
+    futureMs +
+    movedMs(plan) +
+    loadMs +
+    redrivenMs +
+    refusedMs +
+    expiryMs +
+    limitsMs(plan)
+  );
 }
+
+/** Starts and lost workers count longer than their window. */
+const WINDOW_SHARE = 1.5;
+
+/** How long jobs may wait for the windows of limits, if all are of one key and of the limits' types. */
+function limitsMs({ configuration, jobs, rates, events }: SimulationPlan): number {
+  const { limits = [], types } = configuration;
+  const tries = Math.max(...types.map(({ retry }) => retry.maxAttempts + retry.maxWorkersLost));
+  const again = rates.operatorRedrives > 0 || events.length > 0 ? 2 : 1;
+  const attempts = again * tries * jobs.length;
+  const longestMs = Math.max(...types.map(({ timeoutMs }) => timeoutMs));
+  return limits.reduce((total, { rate, budget }) => {
+    const most = Math.min(rate?.units ?? rate?.starts ?? Infinity, rate?.perKey ?? Infinity);
+    const named = jobs.flatMap(({ units = {} }) => Object.values(units));
+    const starts = Math.max(1, Math.floor(most / Math.max(rate?.perJob ?? 1, ...named)));
+    const ofRate = rate === undefined ? 0 : Math.ceil(attempts / starts) * rate.perMs;
+    const ofBudget =
+      budget === undefined ? 0 : Math.ceil((attempts * longestMs) / budget.slotMs) * budget.perMs;
+    return total + WINDOW_SHARE * (ofRate + ofBudget);
+  }, 0);
+}
+
+/** How many steps there are while jobs wait for the windows of limits, as long as under the slowest declaration. */
+const windowsSteps = (plan: SimulationPlan): number =>
+  (STEPS_PER_SECOND_MAX / 1_000) *
+  Math.max(...configurationsOf(plan).map((configuration) => limitsMs({ ...plan, configuration })));
 
 export async function run(seed: number, options: RunOptions = {}): Promise<RunReport> {
   const plan = options.plan ?? planOf(seed);
@@ -144,7 +186,7 @@ export async function run(seed: number, options: RunOptions = {}): Promise<RunRe
   const afterStep = (): void => invariants.afterStep();
   const isBroken = (): boolean => invariants.violations.length > 0;
   const untilMs = startMs + plan.faultsUntilMs + (plan.endless ? 0 : boundMs(plan));
-  const stepsMax = STEPS_MAX + STEPS_PER_JOB_MAX * plan.jobs.length;
+  const stepsMax = STEPS_MAX + STEPS_PER_JOB_MAX * plan.jobs.length + windowsSteps(plan);
   const end = await time.run({
     untilMs,
     stepsMax,

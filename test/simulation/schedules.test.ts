@@ -7,8 +7,9 @@ const SEEDS = 30;
 it(`schedules lose no firing and double none, whatever happens: ${SEEDS} seeds`, async () => {
   let decided = 0;
   const seen = new Set<string>();
-  // 1991: one that was removed and made again, while a dispatcher stood still that knew the former one.
-  for (const seed of [1_991, ...Array.from({ length: SEEDS }, (_, at) => at + 1)]) {
+  // 35: two dispatchers decide about the same firing. 1991: one that was removed and made again, while a dispatcher stood still that
+  // knew the former one.
+  for (const seed of [35, 1_991, ...Array.from({ length: SEEDS }, (_, at) => at + 1)]) {
     const world = await scheduleWorld(seed);
     decided += world.decided;
     for (const what of world.seen) seen.add(what);
@@ -25,7 +26,7 @@ it(`schedules lose no firing and double none, whatever happens: ${SEEDS} seeds`,
     expect(seen).toContain(what);
 }, 120_000);
 
-const WIDE_SEEDS = 60;
+const WIDE_SEEDS = 90;
 
 it(`schedules beside jobs obey their policies and hold up nothing, whoever dies at any verb: ${WIDE_SEEDS} seeds`, async () => {
   const seen = new Set<string>();

@@ -26,6 +26,7 @@ import { dispatchAll } from '../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../lib/dispatch/partition/context.ts';
 import { firingJobId } from '../../lib/dispatch/pass/firing.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
+import { VirtualTime } from '../../lib/local/virtual-time.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import type { Clock } from '../../lib/runtime/contract.ts';
 import {
@@ -38,7 +39,6 @@ import {
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { rankOf, submit } from '../../lib/submit/submit.ts';
-import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { ROLES } from '../contract/roles.ts';
 import { aDispatchContext } from '../fixtures/factories/dispatch-context.ts';
 import { aJob, NOW_MS } from '../fixtures/factories/job.ts';

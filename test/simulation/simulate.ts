@@ -2,7 +2,8 @@
  * `npm run simulate -- --seeds N [--seed FIRST] [--big [--processes] | --crash | --overloaded] [--replay] [--json] [--break NAME]`
  *
  * Runs seeds of the simulation; `--big`: of its big worlds, with `--processes` of those whose work processes do; `--crash`: of those
- * in which processes are killed and nothing else fails; `--overloaded`: of those in which more comes than can be done. Exit status 0: no violation. A violation is printed with its seed, the faults that are left after shrinking, the last
+ * in which processes are killed and nothing else fails; `--overloaded`: of those in which more comes than can be done. While a run takes long,
+ * stderr says how far it is. Exit status 0: no violation. A violation is printed with its seed, the faults that are left after shrinking, the last
  * of what happened, and the command that replays it.
  */
 import { parseArgs } from 'node:util';
@@ -13,12 +14,15 @@ import { FAULT_CLASSES, type FaultClass, planOf, type SimulationPlan } from './p
 import { PLANTED } from './planted.ts';
 import { type RunOptions, type RunReport, run } from './run.ts';
 import { shrink } from './shrink.ts';
+import { START_MS } from './world.ts';
 
 // Errors are part of the play: nobody reads where they were made.
 Error.stackTraceLimit = 0;
 
 const HISTORY_LINES = 60;
 const BROKEN_MAX = 5;
+/** A world takes up to minutes: so often a line on stderr says how far it is. */
+const TELL_EVERY_MS = 10_000;
 
 interface Summary {
   readonly first: number;
@@ -43,8 +47,21 @@ function wholeNumber(name: string, text: string): number {
   return value;
 }
 
+let toldMs = performance.now();
+
+/** Tells on stderr, now and then, how far a run is. */
+function telling(options: RunOptions, doing: string): RunOptions {
+  const onTrace = (line: string): void => {
+    if (performance.now() - toldMs < TELL_EVERY_MS) return;
+    toldMs = performance.now();
+    const minutes = (Number.parseFloat(line) - START_MS) / 60_000;
+    console.error(`${doing}: ${minutes.toFixed(1)} minutes of virtual time`);
+  };
+  return { ...options, onTrace };
+}
+
 async function explain(report: RunReport, options: RunOptions, command: string): Promise<void> {
-  const small = await shrink(report, planFor(report.seed), options);
+  const small = await shrink(report, planFor(report.seed), telling(options, `shrinking seed ${report.seed}`));
   const history: string[] = [];
   const again = await run(report.seed, {
     ...options,
@@ -125,7 +142,7 @@ if (values.replay) {
   const startedMs = performance.now();
   let broken = 0;
   for (let seed = first; seed < first + seeds && broken < BROKEN_MAX; seed += 1) {
-    const report = await run(seed, { ...options, plan: planFor(seed) });
+    const report = await run(seed, { ...telling(options, `seed ${seed}`), plan: planFor(seed) });
     summary.seeds += 1;
     summary.steps += report.steps;
     summary.jobs += report.jobs;

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { isSampled, seedsOf } from '../sample.ts';
 import { FAULT_CLASSES } from './plan.ts';
+import { run } from './run.ts';
 import { runSeeds } from './seeds.ts';
 
 // Errors are part of the play: nobody reads where they were made.
@@ -20,5 +21,11 @@ describe('the simulation', () => {
     expect(broken).toEqual([]);
     expect(finished).toBeGreaterThan(LAST - FIRST);
     expect(FAULT_CLASSES.filter((fault) => faults[fault] < TIMES_LEAST)).toEqual([]);
+  });
+
+  it('ends in a world whose jobs wait for an hour and a half until their rate lets them start', {
+    timeout: SEEDS_MS,
+  }, async () => {
+    expect((await run(1064)).violations).toEqual([]);
   });
 });

@@ -393,8 +393,72 @@ export const SMALL_RUNS: Readonly<Record<string, SmallRun>> = {
     events: [{ atMs: 2_950, stops: 'process-one' }],
     faultsUntilMs: 5_000,
   }),
+  'handlers that let a type and a key rest, and one that parks its job': smallRun(18, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000, conflictGroup: 'catalogue', retry: RETRY } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 2 } },
+    },
+    jobs: [
+      { waits: 'type' },
+      { waits: 'key', fairnessKey: 'key-1' },
+      { waits: 'parked', resourceId: 'a' },
+      { resourceId: 'a', fairnessKey: 'key-1', askedAtMs: 500 },
+    ],
+    faultsUntilMs: 12_000,
+  }),
+  'jobs with a searchable tag, which are moved, and found by it': smallRun(19, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000, retry: RETRY } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 1 } },
+      searchableTags: ['order'],
+    },
+    jobs: [
+      { tags: { order: 'A-1', of: 'a shop' } },
+      { tags: { order: 'A-1' }, via: 'client', durationMs: 2_000 },
+      { tags: { order: 'A-1' }, via: 'client', delayMs: 4_000 },
+    ],
+    events: [
+      moving(600, 2, [2_000]),
+      ...[0, 1, 2].map(
+        (at): PlannedEvent => ({ atMs: 1_500, act: { kind: 'look', jobId: plannedIdOf(at) } }),
+      ),
+    ],
+    faultsUntilMs: 3_000,
+  }),
+  'jobs that expire while they wait, for their time and for a slot': smallRun(20, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000, retry: RETRY } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 1 } },
+    },
+    jobs: [
+      { durationMs: 4_000 },
+      { expireAfterMs: 1_000, via: 'client' },
+      { expireAfterMs: 1_500, delayMs: 1_000 },
+      { expireAfterMs: 60_000 },
+    ],
+    faultsUntilMs: 6_000,
+  }),
+  'requests with one dedupe key, of which the first, the last and a quiet one count': smallRun(21, {
+    pool: {
+      types: { resize: { timeoutMs: 5_000, retry: RETRY } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize'], slots: 1 } },
+    },
+    jobs: [
+      { durationMs: 2_000 },
+      { dedupe: { key: 'a', keep: 'first' }, via: 'client', askedAtMs: 400 },
+      { dedupe: { key: 'a', keep: 'last' }, via: 'client', askedAtMs: 700 },
+      { dedupe: { key: 'b', keep: 'last', quiet: 1_000, atMost: 4_000 }, askedAtMs: 400 },
+      { dedupe: { key: 'b', keep: 'last', quiet: 1_000, atMost: 4_000 }, askedAtMs: 900 },
+    ],
+    faultsUntilMs: 4_000,
+  }),
   'a line that is empty for long': smallRun(6, {
     pool: {
+      statistics: true,
       types: { resize: { timeoutMs: 5_000 }, render: { timeoutMs: 5_000 } },
       tiers: [{ tier: 'standard' }],
       fleets: { images: { types: ['resize', 'render'], slots: 1 } },

@@ -2,9 +2,9 @@
 import type { StoreClient } from '../../lib/client/client.ts';
 import { endedAtMs, type Job } from '../../lib/core/job.ts';
 import { printScope, type Scope } from '../../lib/core/scope.ts';
+import type { VirtualTime } from '../../lib/local/virtual-time.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { jobIdOf } from '../../lib/submit/request.ts';
-import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Faults } from './faults.ts';
 import type { Invariants } from './invariants.ts';
 import type { SimulatedNode } from './node.ts';
@@ -69,15 +69,33 @@ export const plannedIdOf = (at: number): string => jobIdOf(requestIdOf(at));
 
 /** What is asked for, as an event's detail and as a client's request. */
 export function requestOf(planned: PlannedJob, at: number, startMs: number) {
-  const { type, fairnessKey, resourceId, priority, mode, askedAtMs, delayMs } = planned;
+  const {
+    type,
+    fairnessKey,
+    resourceId,
+    keys,
+    units,
+    priority,
+    mode,
+    tags,
+    askedAtMs,
+    delayMs,
+    expireAfterMs,
+    dedupe,
+  } = planned;
   return {
     type,
     fairnessKey,
     ...(resourceId === undefined ? {} : { resourceId }),
+    ...(keys === undefined ? {} : { keys }),
+    ...(units === undefined ? {} : { units }),
     priority,
     mode,
     idempotencyKey: requestIdOf(at),
     payload: { at },
+    ...(tags === undefined ? {} : { tags }),
+    ...(expireAfterMs === undefined ? {} : { expireAfter: expireAfterMs }),
+    ...(dedupe === undefined ? {} : { dedupe }),
     ...(delayMs === 0 ? {} : { runAt: new Date(startMs + askedAtMs + delayMs).toISOString() }),
   };
 }
@@ -101,13 +119,15 @@ export class Users {
     const again = (): void => time.after(SUBMIT_AGAIN_MS, () => this.submit(planned, at, tries + 1));
     const work = (): Promise<unknown> =>
       planned.via === 'run'
-        ? client.run(request, { timeoutMs: planned.waitsMs, dieWithWaiter: planned.diesWithWaiter })
-        : client.submit({ ...request, mode });
+        ? client.run(request, { timeout: planned.waitsMs, dieWithWaiter: planned.diesWithWaiter })
+        : client
+            .submit({ ...request, mode })
+            .then((handle) => this.#options.invariants.requireDropped(plannedIdOf(at), handle));
     this.#do(node, `${planned.via} of request-${at} try ${tries}`, work, {
       onDeath: again,
       onError: (name) => {
         if (name === 'WaitTimeoutError') this.#options.faults.count('waiterGivesUp');
-        if (TRANSIENT.has(name)) again();
+        if (TRANSIENT.has(name) || name === 'BacklogFullError') again();
         else if (this.#isUnknown(name)) this.#askAgain(planned, at, tries);
         else if (planned.via !== 'run' || !ENDS_OF_RUN.has(name)) return false;
         return true;
@@ -135,7 +155,9 @@ export class Users {
     const { begin, invariants, faults } = this.#options;
     const { node, client } = begin('operator');
     const scope = 'scope' in act ? printScope(act.scope) : undefined;
-    if ('scope' in act) this.#touched.set(printScope(act.scope), act.scope);
+    const endsByItself =
+      (act.kind === 'override' ? act.change : act.kind === 'pause' ? act : {}).for !== undefined;
+    if ('scope' in act && !endsByItself) this.#touched.set(printScope(act.scope), act.scope);
     const asked = (this.#asked.get(scope ?? '') ?? 0) + 1;
     if (scope !== undefined) this.#asked.set(scope, asked);
     const work = async (): Promise<void> => {
@@ -156,7 +178,7 @@ export class Users {
           await client.setPriority(act.jobId, act.priority);
           return;
         case 'pause':
-          await client.pause(act.scope);
+          await client.pause(act.scope, { for: act.for });
           return;
         case 'resume':
           await client.resume(act.scope);
@@ -165,7 +187,7 @@ export class Users {
           await client.override(act.scope, act.change);
           return;
         case 'drain': {
-          await client.drain(act.scope, { timeoutMs: DRAIN_TIMEOUT_MS });
+          await client.drain(act.scope, { timeout: DRAIN_TIMEOUT_MS });
           const { rates } = this.#options.plan;
           // Nobody has let the scope go on, or may yet have without being seen.
           const isSole =
@@ -188,7 +210,7 @@ export class Users {
       // What is named may not be declared any more.
       onError: (name) => TRANSIENT.has(name) || TOLD.has(name) || this.#isUnknown(name),
     });
-    if (act.kind === 'drain' || act.kind === 'pause' || act.kind === 'override') {
+    if (!endsByItself && (act.kind === 'drain' || act.kind === 'pause' || act.kind === 'override')) {
       const dice = diceOf(faults.randomOf(`${node.name}/back`));
       this.#options.time.after(dice.between(1_000, 90_000), () => this.#restore(act.scope));
     }
@@ -198,11 +220,11 @@ export class Users {
     return this.#options.plan.redeploys !== undefined && error === 'ValidationError';
   }
 
-  /** Its type is not declared: whoever asked does so again, as long as it takes. */
+  /** Its type is not declared, or its units are of no limit: whoever asked does so again, as long as it takes. */
   #askAgain(planned: PlannedJob, at: number, tries: number): void {
     const { faults, invariants, time } = this.#options;
     faults.count('typeUnknown');
-    invariants.requireUnknown(planned.type);
+    invariants.requireRefusable(planned);
     time.after(ASKS_AGAIN_MS, () => this.submit(planned, at, tries + 1));
   }
 
@@ -219,12 +241,14 @@ export class Users {
       if (!listed.has(id)) wrong('it is not listed');
       const { job, waitsFor } = await client.explain(id);
       // Its last waiter may have given up meanwhile.
-      if (job.state === 'cancelled') continue;
-      if (state === 'pending' && !waitsFor.some(({ why }) => why === 'unknownType'))
+      if (job.state === 'cancelled' || job.state === 'expired') continue;
+      // If its time to start is over, a pass ends it, whatever is declared.
+      if (state === 'pending' && !waitsFor.some(({ why }) => why === 'unknownType' || why === 'expiry'))
         wrong(`it is said to wait for ${JSON.stringify(waitsFor)}`);
       if (at % CANCELLED_NTH !== 0) continue;
       await client.cancel(id);
-      if ((await client.get(id)).state !== 'cancelled') wrong('it is not cancelled');
+      const { state: after } = await client.get(id);
+      if (after !== 'cancelled' && after !== 'expired') wrong('it is not cancelled');
     }
   }
 
@@ -232,6 +256,15 @@ export class Users {
     const runAt = new Date(this.#options.time.nowMs + inMs).toISOString();
     const job = await client.retime(jobId, { runAt });
     this.#options.invariants.requireMoved(job, Date.parse(runAt));
+  }
+
+  /** A job with a searchable tag stands once in the list of that tag, also while its record is moved to another instant. */
+  async #lookByTags(client: StoreClient, { id, tags = {} }: Pick<Job, 'id' | 'tags'>): Promise<void> {
+    const { searchableTags = [] } = this.#options.plan.configuration;
+    if (!Object.keys(tags).some((name) => searchableTags.includes(name))) return;
+    let found = 0;
+    for await (const listed of client.list({ state: 'any', tags })) if (listed.id === id) found += 1;
+    if (found !== 1) this.#options.onBug(`job ${id} is listed ${found} times by its tags`);
   }
 
   async #look(client: StoreClient, jobId: string): Promise<void> {
@@ -242,6 +275,7 @@ export class Users {
     await client.dispatchers();
     await client.controls();
     await client.unreadable();
+    await this.#lookByTags(client, job);
     let seen = 0;
     for (const filter of [{}, { eventId: 'malformed-0' }]) {
       seen = 0;
@@ -255,7 +289,7 @@ export class Users {
     }
     for (const { type, listFinished } of this.#options.plan.configuration.types) {
       if (listFinished !== true) continue;
-      for (const state of ['succeeded', 'cancelled'] as const) {
+      for (const state of ['succeeded', 'cancelled', 'expired'] as const) {
         seen = 0;
         let beforeMs = Number.POSITIVE_INFINITY;
         for await (const job of client.list({ state, type })) {
@@ -345,14 +379,16 @@ export class Users {
         acts.push(dice.chance(0.3) ? { kind: 'retry', jobId } : { kind: 'redrive', limit });
     }
     if (happens('operatorRetimes')) acts.push(...this.#drawMoves(name));
-    if (happens('operatorPauses')) acts.push({ kind: 'pause', scope });
+    const ending = diceOf(faults.randomOf(`${name}/for`));
+    const terms = ending.chance(0.3) ? { for: `${ending.whole(1, 60)}s` } : {};
+    if (happens('operatorPauses')) acts.push({ kind: 'pause', scope, ...terms });
     if (happens('operatorDrains')) acts.push({ kind: 'drain', scope });
     if (happens('operatorOverrides')) {
       const weighs = typeof scope === 'object' && 'fairnessKey' in scope && dice.chance(0.6);
       acts.push({
         kind: 'override',
         scope,
-        change: { maxConcurrency: cap, ...(weighs ? { weight } : {}) },
+        change: { maxConcurrency: cap, ...(weighs ? { weight } : {}), ...terms },
       });
     }
     return acts;

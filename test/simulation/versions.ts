@@ -65,11 +65,22 @@ export class Versions {
     return this.typeUnder(this.newest, type) !== undefined;
   }
 
-  /** Since when a type is declared without a gap; undefined: it is not. */
-  declaredSinceMs(name: string): number | undefined {
+  /** Since when a type is declared, and counts such units, without a gap; undefined: it does not. */
+  acceptedSinceMs({
+    type: name,
+    units = {},
+  }: {
+    readonly type: string;
+    readonly units?: Readonly<Record<string, number>> | undefined;
+  }): number | undefined {
     let sinceMs: number | undefined;
     for (const { configuration, atMs } of this.#declared.toReversed()) {
-      if (!configuration.types.some(({ type }) => type === name)) break;
+      const type = configuration.types.find((each) => each.type === name);
+      const mostIn = (limit: string): number =>
+        (type?.limits?.includes(limit) === true
+          ? configuration.limits?.find((each) => each.limit === limit)?.rate?.perJob
+          : undefined) ?? 0;
+      if (type === undefined || Object.entries(units).some(([limit, count]) => count > mostIn(limit))) break;
       sinceMs = atMs;
     }
     return sinceMs;

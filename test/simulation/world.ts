@@ -24,6 +24,7 @@ import { WORKER_LEASE_MS } from '../../lib/dispatch/tuning.ts';
 import type { PartitionCaches } from '../../lib/dispatch/view/partition-cache.ts';
 import type { EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
+import { VirtualTime } from '../../lib/local/virtual-time.ts';
 import type { ReceivedMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue } from '../../lib/queue/memory/queue.ts';
 import { encodeDispatchMessage, type PassWake } from '../../lib/queue/message.ts';
@@ -32,9 +33,9 @@ import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { type IngestContext, ingest } from '../../lib/submit/ingest.ts';
 import { rankOf } from '../../lib/submit/submit.ts';
-import { VirtualTime } from '../../lib/testing/virtual-time.ts';
-import { isAttemptError } from '../../lib/worker/errors.ts';
+import { CooldownError, isAttemptError } from '../../lib/worker/errors.ts';
 import { guardInSameThread, KILL_AFTER_MS } from '../../lib/worker/guard.ts';
+import type { ParkedJob } from '../../lib/worker/kept.ts';
 import { lambdaWorker, type WorkerParts } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import { type JobContext, type JobHandlers, STOP_GRACE_MS } from '../../lib/worker/run-job.ts';
@@ -48,9 +49,9 @@ import { OPERATOR_FAULTS, type PlannedJob, type PlannedResident, type Simulation
 import { diceOf, hashText, seeded } from './random.ts';
 import { configurationsOf, type PlannedProcess } from './redeploys.ts';
 import { type Generation, Rollouts } from './rollouts.ts';
-import { requestOf, Users } from './users.ts';
+import { plannedIdOf, requestOf, Users } from './users.ts';
 
-const START_MS = 1_800_000_000_000;
+export const START_MS = 1_800_000_000_000;
 const TICK_MS = 60_000;
 /** Between the end of a job, the pass that sees it and the start that follows; some of each in a row. */
 const TURN_SLACK_MS = 10_000;
@@ -75,7 +76,7 @@ const TIMING_MS = 500;
 /** So long before its end a function may cut its handler short. */
 const FUNCTION_RESERVE_MS = 2_000;
 /** Whoever asked for a type that is not declared does so again. */
-const ASKS_AGAIN_MS = 20_000;
+export const ASKS_AGAIN_MS = 20_000;
 /** So often it is asked whether everything that is declared is over. */
 const LOOK_STEPS = 64;
 /** Longer than a worker bears, as often as not. */
@@ -111,6 +112,7 @@ const AWAITED: ReadonlySet<Job['state']> = new Set([
   'succeeded',
   'failed',
   'cancelled',
+  'expired',
 ]);
 
 type FunctionContext = DispatchContext & IngestContext;
@@ -148,6 +150,11 @@ export interface WorldOptions {
 const termsOn = (node: SimulatedNode, version: number | undefined, type: string): string =>
   JSON.stringify([node.name, version, type]);
 
+/** How long a handler parks its job. */
+const PARKED_FOR = '+7s';
+/** How long a scope rests that a handler asks for. */
+const RESTS_FOR = '4s';
+
 export class World {
   readonly plan: SimulationPlan;
   readonly time = new VirtualTime(START_MS);
@@ -166,6 +173,8 @@ export class World {
   readonly #containers = new Map<string, Container[]>();
   readonly #nodes = new Map<string, SimulatedNode>();
   readonly #planned = new Map<number, PlannedJob>();
+  /** Jobs whose handlers have asked for a rest. */
+  readonly #rested = new Set<string>();
   readonly #processes = new Map<string, PlannedProcess & { readonly generation?: Generation | undefined }>();
   readonly #residents = new Map<string, PlannedResident>();
   /** When the lives of a dispatcher's name began, by the clocks that name them. */
@@ -208,11 +217,20 @@ export class World {
     this.invariants = new Invariants({
       configuration: plan.configuration,
       isRedeployed: plan.redeploys !== undefined,
+      sharesChange:
+        plan.redeploys !== undefined && configurationsOf(plan).some(({ partitions }) => partitions > 1),
       partitions: partitionsOf(plan),
       nowMs: () => this.time.nowMs,
       skewMaxMs: plan.skewMaxMs + JUMP_MAX_MS,
       recordsExpire: plan.terminalTtlMs !== undefined,
       streamIsWhole: plan.store.streamLost === undefined,
+      requests: new Map(
+        plan.jobs.map((job, at) => {
+          const key = job.dedupe?.whileRunning === 'oneWaits' ? job.dedupe.key : undefined;
+          return [plannedIdOf(at), { ...job, resourceId: job.resourceId ?? key, payload: { at } }];
+        }),
+      ),
+      countedWithinMs: countedWithinMs(plan),
       readsAreWhole:
         plan.store.indexLagMs === undefined && plan.rates.appliedLate + plan.rates.requestRepeated === 0,
       orderBounds: orderBoundsOf(plan),
@@ -567,6 +585,7 @@ export class World {
       holder: node.name,
       budget,
       announced: new Map(),
+      counted: new Map(),
       caches,
       seen: new Map(),
       askToLead: async (partition) => this.#askToLead(partition),
@@ -749,7 +768,7 @@ export class World {
   #takeIn(messageId: string, event: object, tries: number): void {
     void this.#invoke('ingest', `${messageId} try ${tries}`, async (context) => {
       const report = await ingest(context, [{ messageId, body: JSON.stringify(event) }]);
-      if (this.#rollouts !== undefined && report.rejected > 0) this.#askAgain(messageId, event);
+      if (report.rejected > 0) this.#askAgain(messageId, event);
       if (report.created.length > 0) {
         await dispatchAll(context, { jobs: report.created, reason: 'ingest' }).then(
           () => this.invariants.onTold(report.created),
@@ -764,12 +783,14 @@ export class World {
     });
   }
 
-  /** A type was not known: whoever asked does so again, as long as it takes. */
+  /** A type was not known, or too many jobs waited: whoever asked does so again, as long as it takes. */
   #askAgain(messageId: string, event: object): void {
-    const { type } = (event as { readonly detail: { readonly type: string } }).detail;
-    if (type === 'nobody knows') return;
-    this.faults.count('typeUnknown');
-    this.invariants.requireUnknown(type);
+    const { detail } = event as { readonly detail: Pick<PlannedJob, 'type' | 'units'> };
+    if (detail.type === 'nobody knows') return;
+    if (this.#rollouts !== undefined) {
+      this.faults.count('typeUnknown');
+      this.invariants.requireRefusable(detail);
+    } else this.invariants.requireBounded(detail.type);
     this.time.after(ASKS_AGAIN_MS, () => this.#takeIn(messageId, event, 1));
   }
 
@@ -1006,6 +1027,7 @@ export class World {
       log: { info: trace, warn: trace, error: trace },
       fleet: process.fleet,
       slots: process.slots,
+      rests: new Map<string, number>(),
       workerId: process.workerId,
       handlers: this.#handlers(node, generation, process.fleet),
       signal: shutdown.signal,
@@ -1111,7 +1133,7 @@ export class World {
   }
 
   /** The user's code: it works for a while, and may fail, hang, or be cut off with its process. */
-  async #handle(node: SimulatedNode, payload: Json, context: JobContext): Promise<Json> {
+  async #handle(node: SimulatedNode, payload: Json, context: JobContext): Promise<Json | ParkedJob> {
     const { at } = payload as { readonly at: number };
     const planned = this.#planned.get(at);
     const job = this.store.inspectJob(context.jobId);
@@ -1157,6 +1179,14 @@ export class World {
         await new Promise<never>(() => {});
       }
       const signal = planned.heeds ? context.signal : undefined;
+      const { waits } = planned;
+      if (waits === 'parked' && context.parkedState === undefined)
+        return context.park({ until: PARKED_FOR, state: { at }, releaseConflict: true });
+      if (waits === 'parked') this.invariants.onParkedState(context.jobId, context.parkedState, { at });
+      if (waits !== undefined && waits !== 'parked' && !this.#rested.has(context.jobId)) {
+        this.#rested.add(context.jobId);
+        throw new CooldownError(RESTS_FOR, waits === 'key' ? { key: true } : {});
+      }
       if (planned.steps) await this.#takeSteps(context, planned.durationMs / 10, clock, signal);
       if (planned.checkpoints) {
         context.heartbeat({ at });
@@ -1321,6 +1351,20 @@ function orderBoundsOf(plan: SimulationPlan): OrderBounds {
   };
 }
 
+/** How old a count of waiting jobs may be when the job that it let in is stored; undefined: nobody can say. */
+function countedWithinMs(plan: SimulationPlan): number | undefined {
+  const { rates, latencyMaxMs } = plan;
+  const { toldMs } = orderBoundsOf(plan);
+  const isLate = rates.appliedLate + rates.requestRepeated > 0 || plan.redeploys !== undefined;
+  return toldMs === undefined || isLate
+    ? undefined
+    : toldMs + COUNTED_FOR_MS + CALLS_OF_SUBMIT * latencyMaxMs;
+}
+
+/** A process believes a count for a second, and a little longer for each job. */
+const COUNTED_FOR_MS = 1_100;
+const CALLS_OF_SUBMIT = 10;
+
 const partitionsOf = (plan: SimulationPlan): readonly number[] => {
   const length = Math.max(...configurationsOf(plan).map(({ partitions }) => partitions));
   return Array.from({ length }, (_, at) => at);
@@ -1346,7 +1390,8 @@ const shortLived = (store: JobStore, ttlMs: number): JobStore =>
   instead(store, {
     finishJob: (request) => store.finishJob({ ...request, expiresAtMs: request.nowMs + ttlMs }),
     cancelJob: ({ jobId, nowMs, by }) => store.cancelJob({ jobId, nowMs, expiresAtMs: nowMs + ttlMs, by }),
-    loseWorker: (request) => store.loseWorker({ ...request, expiresAtMs: request.nowMs + ttlMs }),
+    expireJobs: (request) => store.expireJobs({ ...request, expiresAtMs: request.nowMs + ttlMs }),
+    endUnfinished: (request) => store.endUnfinished({ ...request, expiresAtMs: request.nowMs + ttlMs }),
   });
 
 const nameOf = (error: unknown): string => (error instanceof Error ? error.name : String(error));

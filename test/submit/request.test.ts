@@ -4,7 +4,10 @@ import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import type { SubmitRequest } from '../../lib/client/submissions.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import type { Job } from '../../lib/core/job.ts';
+import { ingest } from '../../lib/submit/ingest.ts';
 import {
+  dependsOnDeclaration,
   type JobRequest,
   jobFrom,
   jobIdOf,
@@ -13,6 +16,7 @@ import {
   parseRequests,
   REQUEST_LIMITS,
 } from '../../lib/submit/request.ts';
+import { desk } from '../client/desk.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 
 /** What the client takes is what an event may ask for. This line does not compile for a field that one of them lacks. */
@@ -98,6 +102,22 @@ const BAD_JOBS: readonly Bad[] = [
   ['tags of 513 bytes', job({ tags: { order: 'x'.repeat(508) } }), 'tags', /512 bytes/],
   ['an ill-formed tag', job({ tags: { order: LONE_SURROGATE } }), 'tags', /well-formed/],
   ['the tag __proto__', job({ tags: parsed('{"__proto__":"x"}') }), 'tags.__proto__', /unknown/],
+  ['a fairnessKey with U+0000 in front', job({ fairnessKey: '\u0000k' }), 'fairnessKey', /U\+0000/],
+  ['keys that are a text', job({ keys: 'acme' }), 'keys', /object|record/i],
+  ['keys that are a list', job({ keys: ['acme'] }), 'keys', /object|record/i],
+  ['keys that are null', job({ keys: null }), 'keys', /null/],
+  ['a key that is a number', job({ keys: { org: 4711 } }), 'keys.org', /4711/],
+  ['a key that is a list', job({ keys: { org: ['acme'] } }), 'keys.org', /array/],
+  ['an empty key', job({ keys: { org: '' } }), 'keys.org', /empty; leave it out/],
+  ['5 keys', job({ keys: { a: '1', b: '2', c: '3', d: '4', e: '5' } }), 'keys', /at most 4/],
+  ['a key without a name', job({ keys: { '': 'acme' } }), 'keys', /1 to 100/],
+  ['a key with a name of 101 characters', job({ keys: { ['n'.repeat(101)]: 'x' } }), 'keys', /1 to 100/],
+  ['keys of 257 bytes', job({ keys: { org: 'x'.repeat(254) } }), 'keys', /256 bytes/],
+  ['keys of 257 bytes in few characters', job({ keys: { orgs: `${'€'.repeat(84)}x` } }), 'keys', /256 bytes/],
+  ['an ill-formed key', job({ keys: { org: LONE_SURROGATE } }), 'keys.org', /well-formed/],
+  ['an ill-formed name of a key', job({ keys: { [LONE_SURROGATE]: 'x' } }), 'keys', /well-formed/],
+  ['the units __proto__', job({ units: parsed('{"__proto__":1}') }), 'units.__proto__', /unknown/],
+  ['the key __proto__', job({ keys: parsed('{"__proto__":"x"}') }), 'keys.__proto__', /unknown/],
   ['an empty label', job({ label: '' }), 'label', /empty/],
   ['a label of 257 bytes', job({ label: 'l'.repeat(257) }), 'label', /256 bytes/],
   ['a label of 258 bytes in 86 characters', job({ label: '€'.repeat(86) }), 'label', /256 bytes/],
@@ -214,6 +234,7 @@ describe('a request that is acceptable', () => {
     const names = {
       resourceId: 'r',
       label: 'l',
+      keys: { org: 'acme', user: 'u' },
       tags: { order: '4711' },
       idempotencyKey: 'i',
       traceparent: TRACEPARENT,
@@ -235,6 +256,9 @@ describe('a request that is acceptable', () => {
     ['8 tags', { tags: Object.fromEntries([...'abcdefgh'].map((name) => [name, ''])) }],
     ['tags of 512 bytes', { tags: { order: 'x'.repeat(507) } }],
     ['the tag constructor', { tags: { constructor: 'x' } }],
+    ['4 keys', { keys: { a: '1', b: '2', c: '3', d: '4' } }],
+    ['keys of 256 bytes', { keys: { org: 'x'.repeat(253) } }],
+    ['the key constructor', { keys: { constructor: 'x' } }],
     ['the fairnessKey __proto__', { fairnessKey: '__proto__' }],
     ['the resourceId constructor', { resourceId: 'constructor' }],
     ['an emoji', { resourceId: '🎞/../%2F' }],
@@ -269,6 +293,53 @@ describe('a request that is acceptable', () => {
   });
 });
 
+describe('a job under a limit that counts by another key', () => {
+  const limited = resolveConfiguration({
+    types: { chat: { limits: ['org', 'api'] }, echo: {} },
+    limits: { org: { keyedBy: 'org', perKey: 2 }, api: { perKey: 2 } },
+  });
+  const refusalOf = (detail: unknown) => parseRequests(detail, limited).refused[0];
+
+  it.each<readonly [string, Record<string, unknown>]>([
+    ['no keys', {}],
+    ['other keys', { keys: { user: 'u' } }],
+    ['the key under the name of a prototype', { keys: { constructor: 'x' } }],
+    ['the fairness key only', { fairnessKey: 'acme' }],
+  ])('is refused with %s', (_, fields) => {
+    expect(refusalOf({ type: 'chat', ...fields })).toEqual({
+      position: 0,
+      field: 'keys.org',
+      reason:
+        'is missing: jobs of type "chat" are under limit "org", which counts by it; name it as keys: { "org": "..." }',
+    });
+    expect(refusalOf({ jobs: [{ type: 'echo' }, { type: 'chat', ...fields }] })).toMatchObject({
+      position: 1,
+      field: 'jobs[1].keys.org',
+    });
+  });
+
+  it('is accepted with it, and so is a job of another type without any', () => {
+    const { accepted } = parseRequests(
+      {
+        jobs: [
+          { type: 'chat', keys: { org: 'acme' } },
+          { type: 'echo', keys: {} },
+        ],
+      },
+      limited,
+    );
+    expect(accepted.map(({ request }) => request.keys)).toEqual([{ org: 'acme' }, undefined]);
+  });
+
+  it('is checked again against a newer declaration', () => {
+    const isDeclared = (field: string): boolean => dependsOnDeclaration({ field });
+    expect(
+      ['keys.org', 'jobs[3].keys.org', 'units.gpt-4.1', 'jobs[0].units.x', 'type'].every(isDeclared),
+    ).toBe(true);
+    expect(['keys', 'units', 'tags.org', 'tags.keys.org'].some(isDeclared)).toBe(false);
+  });
+});
+
 describe('anything at all that JSON can say', () => {
   const anyField = fc.constantFrom(
     'type',
@@ -278,6 +349,8 @@ describe('anything at all that JSON can say', () => {
     'fairnessKey',
     'resourceId',
     'label',
+    'keys',
+    'units',
     'tags',
     'runAt',
     'idempotencyKey',
@@ -423,11 +496,18 @@ describe('the content of a job', () => {
     ['the label', { label: 'a' }, { label: 'b' }],
     ['the tags', { tags: { a: '1' } }, { tags: { a: '2' } }],
     ['whether there are tags', { tags: { a: '1' } }, {}],
+    ['the keys', { keys: { org: 'a' } }, { keys: { org: 'b' } }],
+    ['whether there are keys', { keys: { org: 'a' } }, {}],
     ['the time', { runAt: '2027-01-31T08:00:00Z' }, { runAt: '2027-01-31T08:00:01Z' }],
     ['whether there is a time', { runAt: '2027-01-31T08:00:00Z' }, {}],
     ['__proto__ in the payload', { payload: parsed('{"__proto__":1}') }, { payload: {} }],
   ])('tells apart %s', (_, one, other) => {
     expect(hashOf(job(one))).not.toBe(hashOf(job(other)));
+  });
+
+  it('is the same for keys in any order, and for no keys', () => {
+    expect(hashOf(job({ keys: { a: '1', b: '2' } }))).toBe(hashOf(job({ keys: { b: '2', a: '1' } })));
+    expect(hashOf(job({ keys: {} }))).toBe(hashOf(job({})));
   });
 
   it('is the same for tags in any order, and for no tags', () => {
@@ -462,4 +542,76 @@ describe('a new job', () => {
       readyAtMs: runAtMs + 5,
     });
   });
+});
+
+describe('how long a job may wait for its start', () => {
+  const configuration = resolveConfiguration({
+    types: { resize: { expireAfter: '10m' }, free: {} },
+    fleets: { images: { types: ['resize', 'free'], slots: 1 } },
+  });
+  const jobOf = (asked: object, nowMs = 1_000): Job => {
+    const { accepted, refused } = parseRequests(asked, configuration);
+    expect(refused).toEqual([]);
+    return jobFrom(accepted[0]?.request as JobRequest, 'id', 0, nowMs);
+  };
+
+  it('counts from its submission, or from its time if that is later', () => {
+    expect(jobOf({ type: 'free', expireAfter: '30s' }).expireAtMs).toBe(31_000);
+    expect(jobOf({ type: 'free', expireAfter: 30_000 }).expireAtMs).toBe(31_000);
+    expect(jobOf({ type: 'free', expireAfter: '30s', runAt: '1970-01-01T00:01:00Z' }).expireAtMs).toBe(
+      90_000,
+    );
+    expect(jobOf({ type: 'free' })).not.toHaveProperty('expireAtMs');
+  });
+
+  it('is what its type says, whoever makes the job', async () => {
+    const { client, bus, log, store, submitter, advance, pass, finish, deadLetter } = desk({
+      pool: {
+        types: { resize: { expireAfter: '10m', retry: { maxAttempts: 1 } } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 1 } },
+      },
+    });
+    const failed = await deadLetter();
+    await client.schedules.put('s', { every: '1m', type: 'resize' });
+    await advance(60_000);
+    await pass();
+    const [firing] = (await client.schedules.get('s')).firings;
+    const made = new Map([
+      ['client', (await client.submit({ type: 'resize' })).jobId],
+      ['firing', firing?.jobId],
+      ['run by hand', (await finish(client.schedules.runNow('s'))).jobId],
+      ['redrive', (await client.retry(failed.id)).jobId],
+    ]);
+    const context = { ...submitter(), events: bus, log, partitionOf: () => 0 };
+    for (const [name, body] of [
+      ['event', { id: 'a', detail: { type: 'resize' } }],
+      ['rule', { id: 'b', detail: { order: 7 }, job: { type: 'resize', payload: '$.detail.order' } }],
+    ] as const) {
+      const { created } = await ingest(context, [{ messageId: name, body: JSON.stringify(body) }]);
+      made.set(name, created[0]?.id);
+    }
+    for (const [name, id = ''] of made) {
+      const { expireAtMs = 0, readyAtMs = 0 } = store.inspectJob(id) ?? {};
+      expect([name, expireAtMs - readyAtMs]).toEqual([name, 600_000]);
+    }
+  });
+
+  it('is what its type says, unless the request says it, and only the request makes it another job', () => {
+    expect(jobOf({ type: 'resize' }).expireAtMs).toBe(601_000);
+    expect(jobOf({ type: 'resize', expireAfter: '1s' }).expireAtMs).toBe(2_000);
+    const hashes = [{}, { expireAfter: '10m' }, { expireAfter: 600_000 }, { expireAfter: '9m' }].map(
+      (own) => jobOf({ type: 'resize', ...own }).contentHash,
+    );
+    expect(hashes[1]).toBe(hashes[2]);
+    expect(new Set(hashes).size).toBe(3);
+  });
+
+  it.each([0, 999, 1_000.5, '999ms', '366d', 'soon', '', '-1s', null, true, {}, Number.POSITIVE_INFINITY])(
+    'is refused as %j',
+    (expireAfter) => {
+      const { refused } = parseRequests({ type: 'free', expireAfter }, configuration);
+      expect(refused).toMatchObject([{ field: 'expireAfter', reason: expect.any(String) }]);
+    },
+  );
 });

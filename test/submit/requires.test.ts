@@ -45,7 +45,7 @@ const DOORS: Readonly<Record<string, (asked: object) => Promise<string | undefin
   },
   'run of the client': async (asked) => {
     const scene = desk(POOL);
-    const running = scene.client.run(asked as { readonly type: string }, { timeoutMs: 100 });
+    const running = scene.client.run(asked as { readonly type: string }, { timeout: 100 });
     const error = await scene.finish(errorOf(running));
     return error.name === 'WaitTimeoutError' ? undefined : error.message;
   },

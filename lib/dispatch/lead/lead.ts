@@ -15,20 +15,24 @@
  */
 import { nonceFrom } from '../../core/job.ts';
 import type { JobImage } from '../../store/contract/job-fields.ts';
-import type { DispatcherIdentity, Letter, ReceivedLetter } from '../../store/contract/records.ts';
+import {
+  type DispatcherIdentity,
+  isLedAt,
+  type Letter,
+  type ReceivedLetter,
+} from '../../store/contract/records.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { nextDueMs, wakeForLetters, wakeForNearWork } from '../partition/timers.ts';
-import { isLedBy } from '../pass/load.ts';
 import { pass } from '../pass/pass.ts';
 import type { PassInput, PassReport } from '../pass/scope.ts';
 import { INDEX_LAG_MS, LIVELY_POLL_MS, LOOK_AROUND_MS, LOST_MAX, PACE_MS, POLL_MS } from '../tuning.ts';
 import { Pace } from './pace.ts';
 
 /**
- * Why a lead has ended. `left`: another dispatcher leads. `outdated`: the partition has a newer declaration. `outOfTime`: a bound
- * was reached with work left.
+ * Why a lead has ended. `ledByAnother`: another dispatcher leads. `outdated`: the partition has a newer declaration.
+ * `outOfTime`: a bound was reached with work left.
  */
-export type LeadEnd = 'done' | 'left' | 'outOfTime' | 'outdated' | 'stopped';
+export type LeadEnd = 'done' | 'ledByAnother' | 'outOfTime' | 'outdated' | 'stopped';
 
 export interface LeadTotals {
   passes: number;
@@ -48,21 +52,31 @@ export interface LeadReport extends Readonly<LeadTotals> {
 export interface LeadOptions {
   /** Input of the first pass. */
   readonly first: Pick<PassInput, 'hints' | 'jobIds' | 'fires' | 'mustCommit'>;
-  /** Letter to leave if another dispatcher leads. Undefined: none is left, because earlier letters hold the same news. */
+  /**
+   * The letter to leave if another dispatcher leads. Undefined: it leaves none, because earlier letters hold the same
+   * news.
+   */
   readonly letter: Letter | undefined;
   /**
-   * Asked in each round: whether to go on leading although nothing is left to do. @default - the lead ends with its work
+   * Returns whether to go on leading although nothing is left to do. It is asked in each round. @default - the lead
+   * ends with its work
    */
   readonly stays?: ((totals: Readonly<LeadTotals>) => boolean) | undefined;
-  /** By the monotonic clock. No pass begins after this. */
+  /** The time, by the monotonic clock, after which no pass begins. */
   readonly endsAtMonotonicMs: number;
   /** Most passes of this lead. @default - no bound */
   readonly passesMax?: number | undefined;
   /** Ends the lead after the current pass when aborted. */
   readonly end?: AbortSignal | undefined;
-  /** @default 250 */
+  /**
+   * Milliseconds between two reads of letters.
+   * @default 250
+   */
   readonly pollMs?: number | undefined;
-  /** @default 60,000 */
+  /**
+   * The longest time in milliseconds without a pass that reads everything again.
+   * @default 60,000
+   */
   readonly passEveryMs?: number | undefined;
   /** Called with the duration of each pass. */
   readonly note?: ((passMs: number) => void) | undefined;
@@ -90,12 +104,12 @@ export async function leaveLetter(
 ): Promise<boolean> {
   await store.putLetter({ partition, letter, nowMs: clock.nowMs() });
   // planted: left-and-gone
-  const isLed = isLedBy(await store.readLeader(partition), undefined, clock.nowMs());
+  const isLed = isLedAt(await store.readLeader(partition), clock.nowMs());
   noteSeen({ seen, clock }, partition, { isLed });
   return isLed;
 }
 
-/** Remembers what this process has seen of a partition. */
+/** Updates what this process remembers of a partition that it does not lead. */
 export function noteSeen(
   { seen, clock }: Pick<DispatchContext, 'seen' | 'clock'>,
   partition: number,
@@ -110,16 +124,16 @@ export function noteSeen(
   seen.set(partition, { ...known, ...news });
 }
 
-/** The name of one lead: the dispatcher's holder name and a random part. */
+/** Returns the name of one lead: the dispatcher's holder name and a random part. */
 const nameOfLead = ({ holder, random }: DispatchContext): string => `${holder}#${nonceFrom(random)}`;
 
 const RESIDENT_PREFIX = 'resident/';
 
-/** The holder name of a resident dispatcher: its id and its incarnation. */
+/** Returns the holder name of a resident dispatcher: its id and its incarnation. */
 export const residentHolder = ({ dispatcherId, incarnation }: DispatcherIdentity): string =>
   `${RESIDENT_PREFIX}${dispatcherId}/${incarnation}`;
 
-/** The id of the resident dispatcher that a lead's holder name contains. Undefined: a function leads. */
+/** Returns the id of the resident dispatcher that a lead's holder name contains. Undefined: a function leads. */
 export function residentIn(holder: string): string | undefined {
   if (!holder.startsWith(RESIDENT_PREFIX)) return undefined;
   // The id may contain slashes; the incarnation does not.
@@ -134,27 +148,30 @@ class Lead {
   readonly #pace: Pace;
   readonly #end: AbortSignal;
   readonly #totals: LeadTotals = { passes: 0, admitted: 0, settled: 0, lostClaims: 0 };
-  /** By this process's monotonic clock: until then the leader item names this lead. */
+  /** The time, by this process's monotonic clock, until which the leader item names this lead. */
   #untilMonotonicMs = -Infinity;
   /** Hints that no pass has used yet. */
   #hints: readonly JobImage[];
   #jobIds: readonly string[];
-  /** Something is left to do at once. */
+  /** Whether something is left to do at once. */
   #hasMore = true;
-  /** No pass of this lead has succeeded yet. */
+  /** Whether no pass of this lead has succeeded yet. */
   #isFirst = true;
-  /** Schedules may be due that no pass has fired. */
+  /** Whether schedules may be due that no pass has fired. */
   #fires: boolean;
-  /** An empty letter has asked for a pass. */
+  /** Whether an empty letter has asked for a pass. */
   #wasPassAsked = false;
   #tries = 0;
   #lost = 0;
   #checkAllAtMonotonicMs: number;
-  /** After an empty letter: a second pass, once the index shows what the first may have missed (`INDEX_LAG_MS`). */
+  /**
+   * After an empty letter: when a second pass is due. By then the index shows what the first pass may have missed
+   * (`INDEX_LAG_MS`).
+   */
   #secondPassAtMonotonicMs = Infinity;
   /** Epoch ms at which the next scheduled work is due. */
   #dueAtMs = Infinity;
-  /** Until then letters are looked for more often, because something has just happened. */
+  /** Until this time letters are read every `LIVELY_POLL_MS`, because a letter, a start or a settlement came just before. */
   #activeUntilMonotonicMs = -Infinity;
   #outdated: LeadReport['outdated'];
 
@@ -179,7 +196,7 @@ class Lead {
     const { letter } = this.#options;
     while (!(await this.#takeLead())) {
       if (letter === undefined || (await leaveLetter(this.#context, this.#partition, letter)))
-        return this.#report('left');
+        return this.#report('ledByAnother');
     }
     this.#options.began?.();
     let isReleased = false;
@@ -190,7 +207,7 @@ class Lead {
         isReleased = true;
         if (end !== 'done' || !news) return this.#report(await this.#finish(end, news));
         // A letter has arrived since the last pass.
-        if (!(await this.#takeLead())) return this.#report('left');
+        if (!(await this.#takeLead())) return this.#report('ledByAnother');
         isReleased = false;
         this.#hasMore = true;
       }
@@ -250,7 +267,7 @@ class Lead {
     await queue.sendWake({ partition });
   }
 
-  /** The reason why no more passes are made, if there is one. Renews the lead when half of it is over. */
+  /** Returns why the lead must end now; undefined: it may go on. Renews the lead when half of it is over. */
   async #endReason(): Promise<LeadEnd | undefined> {
     const { clock, budget } = this.#context;
     const { endsAtMonotonicMs, passesMax = Infinity } = this.#options;
@@ -259,7 +276,7 @@ class Lead {
     const isOutOfTime = this.#totals.passes >= passesMax || nowMs >= endsAtMonotonicMs;
     if (this.#tries > 0 && isOutOfTime) return 'outOfTime';
     const isHalfOver = this.#untilMonotonicMs - nowMs < budget.leadMs / 2;
-    return isHalfOver && !(await this.#takeLead()) ? 'left' : undefined;
+    return isHalfOver && !(await this.#takeLead()) ? 'ledByAnother' : undefined;
   }
 
   /** Makes passes while there is a reason for one, or while `stays` says to go on. */
@@ -384,7 +401,7 @@ class Lead {
     if (letters.length > 0 || outcome.admitted + outcome.settled > 0)
       this.#activeUntilMonotonicMs = nowMonotonicMs + this.#context.budget.leadMs;
     const dueMs = await nextDueMs(this.#context, this.#partition);
-    // The index may still show work whose time has come; it is promoted already, or is seen at the next poll.
+    // The index may still show work that is due by now. It was promoted already, or the next read of letters finds it.
     this.#dueAtMs = dueMs === undefined ? Infinity : Math.max(dueMs, clock.nowMs() + pollMs);
   }
 
@@ -393,7 +410,7 @@ class Lead {
     return clock.monotonicMs() >= this.#secondPassAtMonotonicMs || clock.nowMs() >= this.#dueAtMs;
   }
 
-  /** Waits until the next look for letters. */
+  /** Waits until it is time to read letters again. */
   #pause(): Promise<void> {
     const { clock } = this.#context;
     const { pollMs = POLL_MS } = this.#options;
@@ -417,6 +434,6 @@ class Lead {
   }
 }
 
-/** A letter without content asks for a pass. */
+/** Whether a letter is empty. An empty letter asks for a pass. */
 const isEmpty = ({ hints, jobIds, looksAtAll }: ReceivedLetter): boolean =>
   !looksAtAll && hints.length + jobIds.length === 0;

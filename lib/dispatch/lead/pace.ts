@@ -15,13 +15,16 @@ import {
   READ_WITHIN_MS,
 } from '../tuning.ts';
 
-/** The new rate per second, from a rate measured `sinceMs` ago and the jobs counted since. It follows a change within seconds. */
+/**
+ * Returns the new rate per second, from a rate measured `sinceMs` ago and the jobs counted since then. It follows a
+ * change within seconds.
+ */
 export const rateAfter = (perSec: number, sinceMs: number, counted: number): number =>
   perSec * Math.exp(-sinceMs / RATE_OVER_MS) + (counted * 1_000) / RATE_OVER_MS;
 
 export class Pace {
   readonly #clock: Clock;
-  /** When the next pass may begin. Unused time accumulates up to the reserve only. */
+  /** When the next pass may begin. If passes come seldom, up to `PACES_AHEAD` of them may follow each other at once. */
   #nextAtMonotonicMs = -Infinity;
   #isFull = false;
   /** Jobs per second that passes have admitted lately, and that hints have reported; both as of `#countedAtMonotonicMs`. */
@@ -38,20 +41,23 @@ export class Pace {
     this.#countedAtMonotonicMs = this.#startedAtMonotonicMs;
   }
 
-  /** How long to wait before the next pass, even if there is work. */
+  /** Returns how many milliseconds the next pass must wait, even if there is work. */
   leftMs(): number {
     return this.#isFull ? 0 : Math.max(0, this.#nextAtMonotonicMs - this.#clock.monotonicMs());
   }
 
-  /** Whether the next pass should look for jobs that no hint has reported yet. The pass nearest to the due time does so. */
+  /**
+   * Whether the next pass should read lines for jobs that no hint has reported yet. If no pass comes exactly when that
+   * is due, the nearest one does it.
+   */
   isTimeToRead(): boolean {
     const dueAtMonotonicMs = this.#readAtMonotonicMs + this.#readEveryMs - PACE_MS / 2;
     return !this.#isFull && this.#clock.monotonicMs() >= dueAtMonotonicMs;
   }
 
   /**
-   * Whether clients should leave a letter for each job that they store: at a low rate of jobs, if no pass reads lines before the
-   * stream reports the jobs.
+   * Whether clients should leave a letter for each job that they store. That is so while few jobs come, if no pass
+   * reads the lines before the stream reports the jobs.
    */
   wantsLetters(): boolean {
     const isWorthIt = this.#rate < LETTER_RATE_MAX && this.#toldRate < 2 * LETTER_RATE_MAX;

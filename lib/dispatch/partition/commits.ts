@@ -3,6 +3,8 @@
  * collects its changes in drafts, which are divided into commits of bounded size.
  */
 
+import type { Uses } from '../../core/limits.ts';
+import { countedWith, type MinuteCounts } from '../../core/statistics.ts';
 import { COMMIT_ITEMS_MAX } from '../../store/contract/bounds.ts';
 import type { EstimateRecord, Ledger, Reservation } from '../../store/contract/records.ts';
 import { entriesWithout } from '../../store/contract/records.ts';
@@ -23,22 +25,35 @@ export class CommitLostError extends Error {
 /** A commit that changes nothing, to be spread into others. */
 export const EMPTY_COMMIT = { drop: [], postpone: [], ledgers: [], estimates: [], reserve: [] };
 
-type Store = Pick<PassStore, 'commit' | 'park'>;
+type Store = Pick<PassStore, 'commit' | 'park' | 'putStatistics'>;
+
+/** The counts that the loaded partition shows, and the listener for the error by which a minute is lost. */
+export interface CountsBefore {
+  readonly counted: MinuteCounts | undefined;
+  readonly lost: (error: unknown) => void;
+}
 
 export class Commits {
   readonly #store: Store;
   readonly #partition: number;
   #version: number;
+  readonly #counts: CountsBefore | undefined;
+  #counted: MinuteCounts | undefined;
   #begun: Promise<void> = Promise.resolve();
 
-  /** @param version - the partition's version as it was loaded */
-  constructor(store: Store, partition: number, version: number) {
+  /**
+   * @param version - the partition's version as it was loaded
+   * @param counts - undefined: nothing is counted
+   */
+  constructor(store: Store, partition: number, version: number, counts?: CountsBefore) {
     this.#store = store;
     this.#partition = partition;
     this.#version = version;
+    this.#counts = counts;
+    this.#counted = counts?.counted;
   }
 
-  /** The version that the next commit is conditioned on. */
+  /** Returns the version on which the next commit is conditional. */
   get version(): number {
     return this.#version;
   }
@@ -88,12 +103,28 @@ export class Commits {
 
   async #write(commit: Omit<Commit, 'version'>): Promise<void> {
     const version = this.#version;
+    await this.#keepMinute(commit.counts);
     const outcome = await this.#store.commit({
       partition: this.#partition,
       commit: { ...commit, version },
     });
     if (outcome === 'lost') throw new CommitLostError(this.#partition, version);
     this.#version = version + 1;
+    this.#counted = countedWith(this.#counted, commit.counts);
+  }
+
+  /**
+   * Stores the counts of a minute before a commit replaces them. A commit that is refused changes nothing: the next pass stores the same
+   * counts, or more. A minute that cannot be stored is lost, because jobs must not wait for statistics.
+   */
+  async #keepMinute(next: MinuteCounts | undefined): Promise<void> {
+    const counts = this.#counted;
+    if (counts === undefined || next === undefined || next.minuteMs <= counts.minuteMs) return;
+    try {
+      await this.#store.putStatistics({ partition: this.#partition, version: this.#version, counts });
+    } catch (error) {
+      this.#counts?.lost(error);
+    }
   }
 }
 
@@ -103,6 +134,13 @@ export interface Draft {
   readonly postponed: Map<string, { readonly reservation: Reservation; readonly checkAtMs: number }>;
   readonly ledgers: Map<string, Ledger>;
   readonly estimates: Map<string, EstimateRecord>;
+  /**
+   * The uses of limits over all keys, after the attempts that this draft and those before it drop; undefined:
+   * unchanged.
+   */
+  uses?: Uses | undefined;
+  /** The statistics of the attempts that this draft drops; undefined: statistics are off, or no attempt counts. */
+  counts?: MinuteCounts | undefined;
 }
 
 export const emptyDraft = (): Draft => ({
@@ -116,18 +154,24 @@ export const emptyDraft = (): Draft => ({
  * Charges each settled attempt to its key (`LedgerCache.settle`; the ledgers must have been read), and puts the
  * settlement in as few drafts as fit. The last has room for a reservation.
  */
-export function chargeInDrafts(settled: readonly Settled[], ledgerCache: LedgerCache): Draft[] {
+export function chargeInDrafts(
+  settled: readonly Settled[],
+  ledgerCache: LedgerCache,
+  count: (ended: Settled) => MinuteCounts | undefined,
+): Draft[] {
   const drafts: Draft[] = [];
   const current = new Map<string, Reservation>();
   let draft = emptyDraft();
   for (const place of settled) {
     const { batchId } = place.reservation;
     const { ledgers, estimates } = ledgerCache.settle(place);
+    draft.uses = ledgerCache.uses;
+    draft.counts = countedWith(draft.counts, count(place));
     for (const ledger of ledgers) draft.ledgers.set(ledger.fairnessKey, ledger);
     for (const each of estimates) draft.estimates.set(nameOfEstimate(each), each);
     dropEntry(draft, current.get(batchId) ?? place.reservation, place.position);
-    // One more place is up to five items.
-    if (writesOf(draft) < COMMIT_ITEMS_MAX - 8) continue;
+    // Another settled attempt takes up to nine items of a commit: four of them are ledgers of its keys.
+    if (writesOf(draft) < COMMIT_ITEMS_MAX - 12) continue;
     for (const { reservation, positions } of draft.drops.values()) {
       const jobs = entriesWithout(reservation.jobs, new Set(positions));
       current.set(reservation.batchId, { ...reservation, jobs });
@@ -159,7 +203,7 @@ export function postpone(
 export const writesOf = (draft: Draft): number =>
   draft.drops.size + draft.postponed.size + draft.ledgers.size + draft.estimates.size;
 
-/** A draft in as few commits as fit. The last has room for `room` more items. */
+/** Divides a draft into as few commits as it fits into. The last one has room for `room` more items. */
 export function inCommits(draft: Draft, room: number): readonly Draft[] {
   const ledgers = [...draft.ledgers];
   const others = writesOf(draft) - ledgers.length;
@@ -184,4 +228,6 @@ export const commitOf = (draft: Draft, reserve: readonly Reservation[]): Omit<Co
   ledgers: [...draft.ledgers.values()],
   estimates: [...draft.estimates.values()],
   reserve,
+  uses: draft.uses,
+  counts: draft.counts,
 });

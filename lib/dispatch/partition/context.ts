@@ -9,6 +9,7 @@ import type { JobQueue } from '../../queue/contract.ts';
 import type { Clock, Log, Random } from '../../runtime/contract.ts';
 import type { PassStore } from '../../store/contract/verbs.ts';
 import type { AnnouncedLines } from '../../submit/submit.ts';
+import type { CountedBacklogs } from '../../submit/waiting.ts';
 import type { DISPATCH_BUDGET } from '../tuning.ts';
 import type { PartitionCaches } from '../view/partition-cache.ts';
 
@@ -17,13 +18,13 @@ export type DispatchBudget = { readonly [Name in keyof typeof DISPATCH_BUDGET]: 
 
 /** A partition as a process that does not lead it has last seen it. */
 export interface SeenPartition {
-  /** Another dispatcher led it, so the next run leaves a letter before it loads the partition. */
+  /** Whether another dispatcher led it. If so, the next run leaves a letter before it loads the partition. */
   readonly isLed: boolean;
   /** Jobs per second that this process has lately started and settled. */
   readonly movedPerSec: number;
-  /** When that rate was computed, by this process's monotonic clock. */
+  /** When `movedPerSec` was computed, by this process's monotonic clock. */
   readonly countedAtMonotonicMs: number;
-  /** Until then this process asks for no leader, by the same clock. */
+  /** Until this time, by the same clock, this process does not ask again for a function that leads. */
   readonly askedUntilMonotonicMs: number;
 }
 
@@ -40,6 +41,7 @@ export interface DispatchContext {
   readonly holder: string;
   readonly budget: DispatchBudget;
   readonly announced: AnnouncedLines;
+  readonly counted?: CountedBacklogs | undefined;
   /** Receives metrics. @default - none are reported */
   readonly metrics?: Metrics | undefined;
   /** Caches of partitions between passes. */
@@ -47,8 +49,8 @@ export interface DispatchContext {
   /** By partition: what this process has seen of it between its passes. */
   readonly seen: Map<number, SeenPartition>;
   /**
-   * Asks for a function that leads a partition (`leadWhileBusy`), at least once. Undefined: no function can be asked, and wakes
-   * must do.
+   * Asks for a function that leads a partition (`leadWhileBusy`). The request is delivered at least once. Undefined:
+   * there is no such function, and the partition is served by wakes alone.
    */
   readonly askToLead?: ((partition: number) => Promise<void>) | undefined;
 }

@@ -1,8 +1,10 @@
 /**
  * Counts the jobs that wait in the ready lines of a partition, up to bounds, without those that are reserved. It only reads, from
- * an index that may lag. Passes do not use it; resident dispatchers and the CLI do.
+ * an index that may lag. Resident dispatchers and the CLI use it, and a pass that reports the metric `backlogTime`.
  */
+
 import type { ReservedJob } from '../../core/job.ts';
+import { allEnded } from '../../runtime/all-ended.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { PartitionState } from '../../store/contract/records.ts';
 import { BESIDE_MAX, PAGE_MAX } from '../tuning.ts';
@@ -11,7 +13,7 @@ import type { DispatchContext } from './context.ts';
 export interface Depth {
   /** Ready jobs that wait. */
   readonly jobs: number;
-  /** There may be more: a bound was reached, or jobs may be parked for a conflict key. */
+  /** Whether more jobs may wait than were counted: a bound was reached, or jobs may be parked for a conflict key. */
   readonly isLeast: boolean;
   /** Epoch ms at which the first of the counted jobs became ready; absent if none waits. */
   readonly oldestReadyAtMs?: number | undefined;
@@ -19,18 +21,29 @@ export interface Depth {
 
 /** Bounds of one count. */
 export interface DepthBounds {
-  /** Most types. */
+  /** The most types. */
   readonly types: number;
-  /** Most keys of each type. Those with the least charges are counted. */
+  /** The most keys of each type. The keys with the least charges are counted. */
   readonly keys: number;
-  /** Most jobs of each line. */
+  /** The most jobs of each line. */
   readonly jobs: number;
 }
 
 /** Bounds for a caller that waits for the answer. */
 export const LOOK_BOUNDS: DepthBounds = { types: PAGE_MAX, keys: PAGE_MAX, jobs: PAGE_MAX };
-/** A dispatcher looks every half a minute, and each look is billed. */
+/** Bounds for the counts of a resident dispatcher, which counts every half a minute and pays for each read. */
 export const HEARTBEAT_BOUNDS: DepthBounds = { types: BESIDE_MAX, keys: BESIDE_MAX, jobs: BESIDE_MAX };
+
+/**
+ * Bounds for the metric `backlogTime`, each minute: ten pages of jobs in all, but at least one of each line. Half of
+ * it: 500 jobs of 10 ms on one slot are five seconds of work, and only their age shows more. Twice: 170 read units a
+ * minute while fleets are full.
+ */
+export const METRIC_BOUNDS = {
+  types: BESIDE_MAX,
+  keys: BESIDE_MAX,
+  jobs: (lines: number): number => Math.ceil((10 * PAGE_MAX) / lines),
+};
 
 /** Counts the waiting jobs of a partition. */
 export async function depthOf(
@@ -38,46 +51,76 @@ export async function depthOf(
   partition: number,
   bounds: DepthBounds,
 ): Promise<Depth> {
-  const types = configuration.types.slice(0, bounds.types);
-  const [{ marks }, ...found] = await Promise.all([
+  const types = configuration.types.map(({ type }) => type);
+  const [{ marks }, { heads, isCut }] = await allEnded([
     store.listParked({ partition, limit: 1 }),
-    ...types.map(async ({ type }) => ({
-      type,
-      ...(await store.readKeys({ partition, type, limit: bounds.keys })),
-    })),
-  ]);
-  const lines = found.flatMap(({ type, keys }) =>
-    keys.flatMap(({ fairnessKey, lines: ofKey }) => ofKey.map((line) => ({ ...line, type, fairnessKey }))),
-  );
-  const held =
-    lines.length === 0
-      ? NOBODY
-      : heldIn(await store.loadPartition({ partition, nowMs: clock.nowMs(), withoutLedgers: true }));
-  const heads = await Promise.all(
-    lines.map(async (line) => {
-      const limit = bounds.jobs + held.countIn(line);
-      const { jobs, next } = await store.readLine({ partition, line, limit });
-      const waiting = jobs.filter((head) => !isHeld(held, head));
-      return {
-        jobs: waiting.slice(0, bounds.jobs),
-        isCut: next !== undefined || waiting.length > bounds.jobs,
-      };
+    waitingHeads({ store }, partition, {
+      types,
+      bounds: { ...bounds, jobs: () => bounds.jobs },
+      held: async () =>
+        heldIn(await store.loadPartition({ partition, nowMs: clock.nowMs(), withoutLedgers: true })),
     }),
-  );
+  ]);
   return depthIn(
-    heads.flatMap(({ jobs }) => jobs).map(({ readyAtMs }) => readyAtMs),
-    types.length < configuration.types.length ||
-      found.some(({ next }) => next !== undefined) ||
-      heads.some(({ isCut }) => isCut) ||
-      marks.length > 0,
+    heads.map(({ readyAtMs }) => readyAtMs),
+    isCut || marks.length > 0,
   );
 }
 
-/** Jobs that hold capacity. Those that have not started still stand at the front of their lines. */
+export interface WaitingHeads {
+  readonly heads: readonly JobHead[];
+  /** Whether a bound was reached, so that more jobs may wait. */
+  readonly isCut: boolean;
+}
+
+/** Reads the first jobs of the ready lines of these types, without those that hold capacity. */
+export async function waitingHeads(
+  { store }: Pick<DispatchContext, 'store'>,
+  partition: number,
+  ask: {
+    readonly types: readonly string[];
+    /** `jobs` returns the most jobs to read of each line, given how many lines there are. */
+    readonly bounds: Omit<DepthBounds, 'jobs'> & { readonly jobs: (lines: number) => number };
+    /** Returns the jobs that hold capacity. It is called only if the keys lines name a ready line to read. */
+    readonly held: () => HeldJobs | Promise<HeldJobs>;
+  },
+): Promise<WaitingHeads> {
+  const { bounds } = ask;
+  const types = ask.types.slice(0, bounds.types);
+  const found = await allEnded(
+    types.map(async (type) => ({
+      type,
+      ...(await store.readKeys({ partition, type, limit: bounds.keys })),
+    })),
+  );
+  const lines = found.flatMap(({ type, keys }) =>
+    keys.flatMap(({ fairnessKey, lines: ofKey }) => ofKey.map((line) => ({ ...line, type, fairnessKey }))),
+  );
+  if (lines.length === 0) return { heads: [], isCut: types.length < ask.types.length };
+  const held = await ask.held();
+  const most = bounds.jobs(lines.length);
+  const read = await allEnded(
+    lines.map(async (line) => {
+      const limit = most + held.countIn(line);
+      const { jobs, next } = await store.readLine({ partition, line, limit });
+      const waiting = jobs.filter((head) => !isHeld(held, head));
+      return { jobs: waiting.slice(0, most), isCut: next !== undefined || waiting.length > most };
+    }),
+  );
+  return {
+    heads: read.flatMap(({ jobs }) => jobs),
+    isCut:
+      types.length < ask.types.length ||
+      found.some(({ next }) => next !== undefined) ||
+      read.some(({ isCut }) => isCut),
+  };
+}
+
+/** Jobs that hold capacity. Those that have not started still stand in their ready lines, at the front. */
 export interface HeldJobs {
   /** Reservation entries by job id. */
   readonly places: ReadonlyMap<string, ReservedJob>;
-  /** How many of them may stand in a line. */
+  /** Returns how many of these jobs may stand in a ready line. */
   readonly countIn: (line: Pick<ReservedJob, 'type' | 'fairnessKey'>) => number;
 }
 
@@ -85,18 +128,17 @@ export interface HeldJobs {
 export const isHeld = (held: HeldJobs, { id, version }: Pick<JobHead, 'id' | 'version'>): boolean =>
   held.places.get(id)?.version === version;
 
-const NOBODY: HeldJobs = { places: new Map(), countIn: () => 0 };
+export const heldIn = ({ reservations }: Pick<PartitionState, 'reservations'>): HeldJobs =>
+  heldAmong(reservations.flatMap(({ jobs }) => [...jobs.values()]));
 
-export function heldIn({ reservations }: Pick<PartitionState, 'reservations'>): HeldJobs {
+export function heldAmong(entries: readonly ReservedJob[]): HeldJobs {
   const places = new Map<string, ReservedJob>();
   const counts = new Map<string, number>();
   const nameOf = ({ type, fairnessKey }: Pick<ReservedJob, 'type' | 'fairnessKey'>): string =>
     JSON.stringify([type, fairnessKey]);
-  for (const { jobs } of reservations) {
-    for (const entry of jobs.values()) {
-      places.set(entry.id, entry);
-      counts.set(nameOf(entry), (counts.get(nameOf(entry)) ?? 0) + 1);
-    }
+  for (const entry of entries) {
+    places.set(entry.id, entry);
+    counts.set(nameOf(entry), (counts.get(nameOf(entry)) ?? 0) + 1);
   }
   return { places, countIn: (line) => counts.get(nameOf(line)) ?? 0 };
 }

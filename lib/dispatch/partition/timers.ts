@@ -13,10 +13,14 @@ import type { Clock } from '../../runtime/contract.ts';
 import { HEADS_OF_A_UNIT, LOOK_AHEAD_MS } from '../tuning.ts';
 import type { DispatchContext } from './context.ts';
 
-/** Rounded up to whole seconds, because a wake before its time would find nothing. */
+/**
+ * Returns the whole seconds until an instant. They are rounded up, because a wake before its time would find nothing.
+ */
 const secondsUntil = (atMs: number, nowMs: number): number => Math.ceil((atMs - nowMs) / WAKE_STEP_MS);
 
-/** In how many ms to wake the partition of a waiting job. Undefined: a later tick will see the job. */
+/**
+ * Returns in how many milliseconds to wake the partition of a waiting job. Undefined: a later tick will see the job.
+ */
 export function wakeInMs(job: Pick<Job, 'state' | 'runAtMs'>, nowMs: number): number | undefined {
   if (job.state === 'pending') return 0;
   const isSoon = job.state === 'scheduled' && job.runAtMs <= nowMs + LOOK_AHEAD_MS;
@@ -132,8 +136,8 @@ async function wakeWithin(
 }
 
 /**
- * When the next scheduled job or schedule becomes due, epoch ms, if that is before the next tick. Read from the index, so it may
- * lag and may still show promoted jobs.
+ * Returns when the next scheduled job or schedule becomes due, epoch ms, if that is before the next tick. It reads the
+ * index, which may lag and may still show promoted jobs.
  */
 export async function nextDueMs(context: DispatchContext, partition: number): Promise<number | undefined> {
   const { store, clock } = context;
@@ -171,7 +175,10 @@ export async function wakeForDueWork(context: DispatchContext, partition: number
 }
 
 interface DueTimes {
-  /** Due times, epoch ms: at least one for each second, counted from the start, in which work becomes due. */
+  /**
+   * Epoch ms of due work. For each second, counted from the start of the window, in which work becomes due, there is at
+   * least one of them.
+   */
   readonly instants: readonly number[];
   readonly pages: number;
 }

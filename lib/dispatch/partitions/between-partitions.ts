@@ -29,7 +29,7 @@ const BETWEEN_PARTITIONS = {
 
 export type BetweenPartitions = typeof BETWEEN_PARTITIONS;
 
-/** The operations between partitions. Undefined: the pool has always had one partition. */
+/** Returns the operations between partitions. Undefined: the pool has always had one partition. */
 export const betweenPartitions = (
   { configuration, deployed }: Pick<DispatchContext, 'configuration' | 'deployed'>,
   partition: number,

@@ -7,9 +7,9 @@
  * partitions: jobs may then be in partitions to which their keys no longer belong.
  */
 import type { Control } from '../../core/capacity.ts';
-import { conflictKeyFor, typesByName } from '../../core/conflict.ts';
+import { typesByName } from '../../core/conflict.ts';
 import { partitionOf } from '../../core/partition.ts';
-import { nameIn } from '../../core/scope.ts';
+import { nameIn, parkingKeysFor } from '../../core/scope.ts';
 import { rankKey } from '../../core/score.ts';
 import type { DeclarationState } from '../../declaration/declaration.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
@@ -65,7 +65,7 @@ export async function moveForDeclaration(
   return carried;
 }
 
-/** The note that the partition works under this declaration from now on. Its next commit writes it. */
+/** Returns the note that the partition works under this declaration from now on. Its next commit writes it. */
 function adoptionOf(
   { version, sharedSince }: Pick<DeclarationState, 'version' | 'sharedSince'>,
   commitVersion: number,
@@ -118,10 +118,10 @@ async function shareControls(
       await store.adoptControl({ partition, control });
 }
 
-/** Prefix of a cursor into the keys lines. A cursor into the parked jobs never begins with it. */
+/** First characters of a cursor into the keys lines. No cursor into the parked jobs begins with them. */
 const WALK = 'walk ';
 
-/** Moves parked jobs first, then jobs of keys that belong to another partition. */
+/** Makes one step of moving jobs: first parked jobs, then jobs of keys that belong to another partition. */
 async function moveNext(
   context: DispatchContext,
   partition: number,
@@ -188,8 +188,9 @@ async function moveParked(
 }
 
 /**
- * The jobs of a blocked line that must move: their type has another conflict key under the new declaration, or their fairness key
- * belongs to another partition. Jobs of a removed type stay, because a later declaration may bring the type back.
+ * Returns the jobs of a blocked line that must move: their type has another conflict key under the new declaration, or
+ * their fairness key belongs to another partition. Jobs of a removed type stay, because a later declaration may bring
+ * the type back.
  */
 async function misplaced(
   context: DispatchContext,
@@ -202,7 +203,7 @@ async function misplaced(
   const isMisplaced = (job: JobHead): boolean => {
     if (!lives(job)) return true;
     const type = types.get(job.type);
-    return type !== undefined && conflictKeyFor(type, job.resourceId) !== conflictKey;
+    return type !== undefined && !parkingKeysFor(configuration, job).includes(conflictKey);
   };
   const found = new Map<string, JobHead>();
   let from: string | undefined;
@@ -213,7 +214,7 @@ async function misplaced(
     const fresh = jobs.filter((job) => isMisplaced(job) && !found.has(job.id));
     for (const job of fresh) found.set(job.id, job);
     if (found.size >= budget.carryJobs) return [...found.values()];
-    // Continues behind the last job that was read, within its group, or behind the whole group if it showed no new job.
+    // The next read begins behind the last job that was read. If the read showed no new job, it begins behind that job's whole group.
     const group = blockedGroup(last);
     const behind = `${blockedRank(last, rankKey(last, configuration.score))} `;
     from = fresh.length > 0 ? behind : endOfGroup(group);

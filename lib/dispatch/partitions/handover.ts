@@ -19,10 +19,19 @@
  */
 import type { Control } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
-import { conflictKeyFor, conflictKeysOf, typesByName } from '../../core/conflict.ts';
+import { typesByName } from '../../core/conflict.ts';
+import type { ReservedJob } from '../../core/job.ts';
 import { fleetScope, type LoanBalance, loanBalance, NO_LOANS } from '../../core/lending.ts';
+import { limitsOf } from '../../core/limits.ts';
 import { partitionOf, shareOfOverrides } from '../../core/partition.ts';
-import { printScope, scopesOfType } from '../../core/scope.ts';
+import {
+  declaredCapOf,
+  parkingKeysFor,
+  parkingKeysOf,
+  parseScope,
+  printScope,
+  scopesOfType,
+} from '../../core/scope.ts';
 import type { DeclarationState } from '../../declaration/declaration.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { DeclarationProgress, PartitionState } from '../../store/contract/records.ts';
@@ -36,17 +45,18 @@ import { roomsOf } from './loans.ts';
 /** Jobs in flight in other partitions that keep jobs of this one from starting. */
 export interface OtherPartitions {
   /**
-   * Partitions that may still plan under the former declaration, or that were not read yet. While there are any, no job starts.
+   * The numbers of the partitions that may still plan under the former declaration, or that were not read yet. While
+   * there are any, no job starts.
    */
   readonly behind: readonly number[];
-  /** By scope: jobs that other partitions run above their shares. */
+  /** By scope: how many jobs other partitions run above their shares. */
   readonly above: ReadonlyMap<string, number>;
-  /** By fairness key of this partition: its jobs that run in other partitions. */
+  /** By scope of a fairness key of this partition, by itself and in each limit: how many of the key's jobs run in other partitions. */
   readonly ofKeys: ReadonlyMap<string, number>;
   readonly conflictKeys: ReadonlySet<string>;
   /**
-   * The last of the other partitions has just adopted the declaration. It may have copied controls to this partition that this
-   * pass has not read, so only the next pass may start jobs.
+   * Whether the last of the other partitions has just adopted the declaration. It may have copied controls to this
+   * partition that this pass has not read, so only the next pass may start jobs.
    */
   readonly isNews: boolean;
 }
@@ -62,12 +72,15 @@ export const NO_OTHERS: OtherPartitions = {
 /** Jobs in flight in one other partition that keep jobs of this one from starting. */
 interface Blocking {
   readonly above: ReadonlyMap<string, number>;
-  /** Running jobs by fairness key, for keys that do not belong to that partition. */
+  /** By scope of a fairness key that does not belong to the other partition: how many of the key's jobs run there. */
   readonly ofKeys: ReadonlyMap<string, number>;
   readonly conflictKeys: ReadonlySet<string>;
 }
 
-/** The declaration whose handover is in progress. Undefined: none is, and a pass need not read other partitions. */
+/**
+ * Returns the declaration whose handover is in progress. Undefined: no handover is in progress, and a pass need not
+ * read other partitions.
+ */
 export function handoverInProgress<Shared extends Pick<DeclarationState, 'partitionsEver' | 'sharedSince'>>(
   { partitions }: PoolConfiguration,
   shared: Shared | undefined,
@@ -110,8 +123,8 @@ export async function readOtherPartitions(
   const isDue = monotonicMs >= memory.lookAtMonotonicMs;
   if (isDue) await readSome(context, deployed, memory, partition, input);
   const after = elsewhereOf(configuration, deployed, memory, partition, controls);
-  // The others copied controls to this partition before they noted the adoption, and this pass has loaded the partition before it
-  // read those notes.
+  // The partitions that were behind have copied their controls to this one before they noted the adoption. This pass loaded its
+  // partition before it read those notes, so it lacks the controls: the next pass has them.
   const isNews = before.behind.length > 0 && after.behind.length === 0;
   // planted: let-go-of-all
   for (const conflictKey of before.conflictKeys)
@@ -134,7 +147,10 @@ export async function readOtherPartitions(
   return isNews ? { ...after, behind: before.behind, isNews } : after;
 }
 
-/** How long until the next read. It is short while some partitions were not read at all. */
+/**
+ * Returns how many milliseconds to wait before the next read. The time is short while some partitions were not read at
+ * all.
+ */
 function delayOf(
   { beganMonotonicMs, states, over }: HandoverMemory,
   { partitionsEver }: Pick<DeclarationState, 'partitionsEver'>,
@@ -172,7 +188,8 @@ async function readSome(
     some.map(async (other) => {
       let state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
       if (!memory.noted.has(other) && hasAdopted(state, sharedSince)) {
-        // Only a read that began after the note shows everything that was reserved before it.
+        // The partition has noted the adoption. It is read once more, because only a read that began after the note shows everything
+        // that was reserved before it.
         memory.noted.add(other);
         // planted: read-too-early
         state = await store.loadPartition({ partition: other, nowMs, withoutLedgers: true });
@@ -196,7 +213,11 @@ const hasAdopted = ({ carried }: Pick<PartitionState, 'carried'>, since: number)
 const isNothing = ({ above, ofKeys, conflictKeys }: Blocking): boolean =>
   above.size + ofKeys.size + conflictKeys.size === 0;
 
-/** Jobs in another partition that were planned under a former declaration, or exceed its share. */
+/**
+ * Returns how the jobs in flight in another partition keep jobs of this one from starting: the jobs above its share,
+ * the jobs of keys that no longer belong to it, and the conflict keys of jobs that were planned under a former
+ * declaration.
+ */
 function blockingOf(
   configuration: PoolConfiguration,
   other: number,
@@ -205,7 +226,6 @@ function blockingOf(
 ): Blocking {
   const { partitions } = configuration;
   const { sinceVersion = 0 } = state.carried ?? {};
-  const types = typesByName(configuration);
   const ofKeys = new Map<string, number>();
   const conflictKeys = new Set<string>();
   const busy = new Map<string, number>();
@@ -214,15 +234,28 @@ function blockingOf(
       const { fairnessKey } = entry;
       busy.set(fleetScope(entry.fleet), (busy.get(fleetScope(entry.fleet)) ?? 0) + 1);
       if (partitionOf(fairnessKey, partitions) !== other)
-        ofKeys.set(fairnessKey, (ofKeys.get(fairnessKey) ?? 0) + 1);
+        for (const scope of scopesOfKey(configuration, entry)) addTo(ofKeys, scope, 1);
       // planted: comes-and-plans-on
-      if (version < sinceVersion) for (const each of conflictKeysOf(types, entry)) conflictKeys.add(each);
+      if (version < sinceVersion)
+        for (const each of parkingKeysOf(configuration, entry)) conflictKeys.add(each);
     }
   }
-  return { above: aboveShare(configuration, other, { ...state, controls }, busy), ofKeys, conflictKeys };
+  const above = aboveShare(configuration, other, { ...state, controls }, busy);
+  return { above, ofKeys, conflictKeys };
 }
 
-/** By scope: the jobs that another partition has above its share. `busy`: its jobs in flight by fleet. */
+/** The scopes of its fairness key in which a job in flight counts. */
+const scopesOfKey = (configuration: PoolConfiguration, entry: ReservedJob): readonly string[] => [
+  printScope({ fairnessKey: entry.fairnessKey }),
+  ...limitsOf(configuration, entry)
+    .filter(({ keyedBy }) => keyedBy === undefined)
+    .map(({ limit }) => printScope({ limit, key: entry.fairnessKey })),
+];
+
+const addTo = (counts: Map<string, number>, name: string, count: number): void =>
+  void counts.set(name, (counts.get(name) ?? 0) + count);
+
+/** Returns, by scope, how many jobs another partition has above its share. `busy`: its jobs in flight by fleet. */
 function aboveShare(
   configuration: PoolConfiguration,
   other: number,
@@ -238,7 +271,7 @@ function aboveShare(
   const rooms = roomsOf({ configuration }, state, other, held, moved);
   for (const [scope, { held: count, capacity }] of rooms)
     if (count > capacity) above.set(scope, count - capacity);
-  for (const { scope, maxConcurrency } of limitsOfFleets(state.controls, other, partitions)) {
+  for (const { scope, maxConcurrency } of limitsOfFleets(state.controls, other, configuration)) {
     const count = busy.get(scope) ?? 0;
     // planted: fleet-limits-alone
     if (count > maxConcurrency) above.set(limitOf(scope), count - maxConcurrency);
@@ -246,15 +279,15 @@ function aboveShare(
   return above;
 }
 
-/** The scope of an operator's limit on a fleet, apart from the fleet's slots. */
+/** Returns the scope of an operator's limit on a fleet, apart from the fleet's slots. */
 const limitOf = (scope: string): string => `limit of ${scope}`;
 
 const limitsOfFleets = (
   controls: readonly Control[],
   partition: number,
-  partitions: number,
+  configuration: PoolConfiguration,
 ): readonly { readonly scope: string; readonly maxConcurrency: number }[] =>
-  shareOfOverrides(controls, partition, partitions).flatMap(({ scope, maxConcurrency }) =>
+  shareOfOverrides(controls, partition, configuration).flatMap(({ scope, maxConcurrency }) =>
     maxConcurrency === undefined ? [] : [{ scope, maxConcurrency }],
   );
 
@@ -270,6 +303,8 @@ function elsewhereOf(
   const above = new Map<string, number>();
   const ofKeys = new Map<string, number>();
   const conflictKeys = new Set<string>();
+  const livesHere = (scope: string): boolean =>
+    partitionOf(keyOf(scope), configuration.partitions) === partition;
   for (let other = 0; other < partitionsEver; other += 1) {
     if (other === partition || over.has(other)) continue;
     const state = states.get(other);
@@ -279,17 +314,22 @@ function elsewhereOf(
     }
     const blocking = blockingOf(configuration, other, state, controls);
     // planted: shares-alone
-    for (const [scope, count] of blocking.above) above.set(scope, (above.get(scope) ?? 0) + count);
-    for (const [key, count] of blocking.ofKeys)
-      if (partitionOf(key, configuration.partitions) === partition)
-        ofKeys.set(key, (ofKeys.get(key) ?? 0) + count);
+    for (const [scope, count] of blocking.above) addTo(above, scope, count);
+    for (const [scope, count] of blocking.ofKeys) if (livesHere(scope)) addTo(ofKeys, scope, count);
     // planted: lockless-neighbour
     for (const conflictKey of blocking.conflictKeys) conflictKeys.add(conflictKey);
   }
   return { behind, above, ofKeys, conflictKeys, isNews: false };
 }
 
-/** The loans to this partition, less the jobs that other partitions run above their shares. */
+/** Returns the fairness key in the text of a scope of a key. */
+function keyOf(text: string): string {
+  const scope = parseScope(text);
+  if (typeof scope !== 'object') return '';
+  return 'limit' in scope ? (scope.key ?? '') : 'fairnessKey' in scope ? scope.fairnessKey : '';
+}
+
+/** Returns the loans to this partition, less the jobs that other partitions run above their shares. */
 export const loansLessOthers = (moved: LoanBalance, { above }: OtherPartitions): LoanBalance =>
   above.size === 0 ? moved : (scope, under) => moved(scope, under) - (above.get(scope) ?? 0);
 
@@ -309,10 +349,10 @@ export function slotsLessOthers(
   );
 }
 
-/** The operators' overrides, with caps lowered by other partitions' jobs in flight. */
+/** Returns the operators' overrides, with caps lowered by other partitions' jobs in flight. */
 export function overridesLessOthers(
   overrides: readonly Control[],
-  { fairness }: PoolConfiguration,
+  configuration: PoolConfiguration,
   { behind, above, ofKeys }: OtherPartitions,
 ): readonly Control[] {
   const byScope = new Map(overrides.map((control) => [control.scope, control]));
@@ -322,10 +362,9 @@ export function overridesLessOthers(
     if (taken > 0 && maxConcurrency !== undefined)
       byScope.set(scope, { ...rest, scope, maxConcurrency: Math.max(0, maxConcurrency - taken) });
   }
-  for (const [fairnessKey, count] of ofKeys) {
-    const scope = printScope({ fairnessKey });
+  for (const [scope, count] of ofKeys) {
     const control = byScope.get(scope) ?? { scope, paused: false };
-    const cap = control.maxConcurrency ?? fairness.maxConcurrencyPerKey;
+    const cap = control.maxConcurrency ?? declaredCapOf(configuration, scope);
     // planted: key-twice
     if (cap !== null) byScope.set(scope, { ...control, maxConcurrency: Math.max(0, cap - count) });
   }
@@ -341,7 +380,10 @@ export function overridesLessOthers(
 export interface HandoverWait {
   readonly why: 'handover';
   readonly partition: number;
-  /** `declaration`: that partition has not adopted it. Otherwise the cap or the conflict key that its jobs hold. */
+  /**
+   * The reason. `declaration`: that partition has not adopted the new declaration. `cap`, `conflict`: its jobs hold the
+   * cap or the conflict key.
+   */
   readonly holds: 'declaration' | 'cap' | 'conflict';
   readonly name?: string | undefined;
 }
@@ -353,7 +395,7 @@ export interface HandoverWait {
 export async function waitsOnHandover(
   context: Pick<DispatchContext, 'store' | 'configuration' | 'clock'>,
   shared: Pick<DeclarationState, 'partitionsEver' | 'sharedSince'>,
-  job: Pick<JobHead, 'partition' | 'type' | 'fairnessKey' | 'resourceId'>,
+  job: Pick<JobHead, 'partition' | 'type' | 'fairnessKey' | 'resourceId' | 'keys'>,
   state: PartitionState,
 ): Promise<readonly HandoverWait[]> {
   const { configuration, clock } = context;
@@ -362,7 +404,7 @@ export async function waitsOnHandover(
   const memory = memoryOf(undefined, shared.sharedSince, clock.monotonicMs());
   await readSome(context, shared, memory, partition, { nowMs: clock.nowMs(), controls: state.controls });
   const type = typesByName(configuration).get(job.type);
-  const conflictKey = conflictKeyFor(type, job.resourceId);
+  const ownConflictKeys = parkingKeysFor(configuration, job);
   const held = state.reservations.flatMap(({ jobs }) => [...jobs.values()]);
   const rooms = roomsOf(
     { configuration },
@@ -374,13 +416,13 @@ export async function waitsOnHandover(
   const keyScope = printScope({ fairnessKey });
   const control = state.controls.find(({ scope }) => scope === keyScope);
   const keyCap = control?.maxConcurrency ?? configuration.fairness.maxConcurrencyPerKey;
-  const scopes = scopesOfType(type?.tier ?? '', job.type).concat(
+  const scopes = scopesOfType(configuration, type?.tier ?? '', job.type).concat(
     configuration.fleets
       .filter(({ types }) => types.includes(job.type))
       .map(({ fleet }) => fleetScope(fleet)),
   );
   const limits = new Map(
-    limitsOfFleets(state.controls, partition, configuration.partitions).map((limit) => [
+    limitsOfFleets(state.controls, partition, configuration).map((limit) => [
       limit.scope,
       limit.maxConcurrency,
     ]),
@@ -398,7 +440,7 @@ export async function waitsOnHandover(
     return limit !== undefined && busy + takes(limitOf(scope)) >= limit;
   };
   const here = held.filter((entry) => entry.fairnessKey === fairnessKey).length;
-  const isKeyShort = keyCap !== null && here + (all.ofKeys.get(fairnessKey) ?? 0) >= keyCap;
+  const isKeyShort = keyCap !== null && here + (all.ofKeys.get(keyScope) ?? 0) >= keyCap;
   return [...memory.states].flatMap(([other, seen]): readonly HandoverWait[] => {
     const wait = { why: 'handover', partition: other } as const;
     if (!memory.noted.has(other)) return [{ ...wait, holds: 'declaration' }];
@@ -407,12 +449,12 @@ export async function waitsOnHandover(
       (scope) => (above.has(scope) && isShort(scope)) || (above.has(limitOf(scope)) && isLimitShort(scope)),
     );
     return [
-      ...[...short, ...(ofKeys.has(fairnessKey) && isKeyShort ? [keyScope] : [])].map(
+      ...[...short, ...(ofKeys.has(keyScope) && isKeyShort ? [keyScope] : [])].map(
         (name): HandoverWait => ({ ...wait, holds: 'cap', name }),
       ),
-      ...(conflictKey !== undefined && conflictKeys.has(conflictKey)
-        ? [{ ...wait, holds: 'conflict', name: conflictKey } as const]
-        : []),
+      ...ownConflictKeys
+        .filter((conflictKey) => conflictKeys.has(conflictKey))
+        .map((name): HandoverWait => ({ ...wait, holds: 'conflict', name })),
     ];
   });
 }

@@ -7,6 +7,7 @@
  * partition that has capacity gives it away, and each loan is used by one partition at most. A loan that arrives during a pass is
  * not counted by that pass, which does no harm. `test/protocol/loan_model.py` explores every interleaving.
  */
+import { isClosed } from '../../core/capacity.ts';
 import type { LendingConfiguration, PoolConfiguration } from '../../core/configuration.ts';
 import { conflictKeyFor, fullConflicts, typesByName } from '../../core/conflict.ts';
 import { LENDING_DEFAULTS } from '../../core/defaults.ts';
@@ -43,7 +44,10 @@ import { ASK_EVERY_MS, ASKED_MAX, BESIDE_MAX, PAGE_MAX } from '../tuning.ts';
 const lendingOf = ({ configuration }: DispatchContext): LendingConfiguration =>
   configuration.lending ?? LENDING_DEFAULTS;
 
-/** Capacity that loans have moved to a partition or away from it. */
+/**
+ * Returns a function from a scope to the units that loans have moved to a partition, less those that they have moved
+ * away from it.
+ */
 export const loansOf = (
   { partitions }: PoolConfiguration,
   state: Pick<PartitionState, 'loans'>,
@@ -71,11 +75,14 @@ export function slotsOfWorkers(
   };
 }
 
-/** How many of these jobs hold each scope. */
-function holdsOf(held: readonly ReservedJob[]): ReadonlyMap<string, number> {
+/** Returns how many of these jobs hold each scope. */
+function holdsOf(
+  configuration: Pick<PoolConfiguration, 'types'>,
+  held: readonly ReservedJob[],
+): ReadonlyMap<string, number> {
   const holds = new Map<string, number>();
   for (const entry of held)
-    for (const scope of lentScopesOf(entry)) holds.set(scope, (holds.get(scope) ?? 0) + 1);
+    for (const scope of lentScopesOf(configuration, entry)) holds.set(scope, (holds.get(scope) ?? 0) + 1);
   return holds;
 }
 
@@ -86,7 +93,7 @@ export function roomsOf(
   held: readonly ReservedJob[],
   moved: LoanBalance,
 ): Rooms {
-  const holds = holdsOf(held);
+  const holds = holdsOf(configuration, held);
   const rooms = new Map<string, Room>();
   for (const cap of dividedCaps(configuration, state.controls)) {
     const capacity = shareOfCap(cap, partition, configuration.partitions, moved);
@@ -116,7 +123,7 @@ function demandsOf(
   const { configuration } = context;
   // No partition can lend in a scope that is paused or has no capacity in the whole pool.
   const closed = new Set([
-    ...state.controls.flatMap(({ scope, paused }) => (paused ? [scope] : [])),
+    ...state.controls.filter(isClosed).map(({ scope }) => scope),
     ...dividedCaps(configuration, state.controls).flatMap(({ scope, cap }) => (cap === 0 ? [scope] : [])),
     ...configuration.fleets.flatMap(({ fleet, slots }) =>
       slots === null && !state.workers.some((worker) => worker.fleet === fleet) ? [fleetScope(fleet)] : [],
@@ -128,14 +135,14 @@ function demandsOf(
   const keyCaps = new Map(state.controls.map(({ scope, maxConcurrency }) => [scope, maxConcurrency]));
   const ofKey = new Map<string, number>();
   for (const { fairnessKey } of held) ofKey.set(fairnessKey, (ofKey.get(fairnessKey) ?? 0) + 1);
-  const isClosed = (...scopes: readonly string[]): boolean => scopes.some((scope) => closed.has(scope));
+  const lendsNothing = (...scopes: readonly string[]): boolean => scopes.some((scope) => closed.has(scope));
   const demands = new Map<string, Demand | undefined>();
   const ofType = (type: string): Demand | undefined => {
     const tier = tierOf(configuration, type);
-    const scopes = scopesOfType(tier, type);
-    if (isClosed(...scopes)) return undefined;
+    const scopes = scopesOfType(configuration, tier, type);
+    if (lendsNothing(...scopes)) return undefined;
     const fleets = configuration.fleets
-      .filter((each) => each.types.includes(type) && !isClosed(fleetScope(each.fleet)))
+      .filter((each) => each.types.includes(type) && !lendsNothing(fleetScope(each.fleet)))
       .map(({ fleet }) => fleet);
     return fleets.length === 0 ? undefined : { scopes, fleets };
   };
@@ -146,7 +153,7 @@ function demandsOf(
     const keyScope = printScope({ fairnessKey: job.fairnessKey });
     const cap = keyCaps.get(keyScope) ?? configuration.fairness.maxConcurrencyPerKey;
     if (cap !== null && (ofKey.get(job.fairnessKey) ?? 0) >= cap) return [];
-    return isClosed(keyScope) ? [] : (demands.get(job.type) ?? []);
+    return lendsNothing(keyScope) ? [] : (demands.get(job.type) ?? []);
   });
 }
 
@@ -236,7 +243,10 @@ async function missingCapacity(
   return wantsOf(demandsOf(context, state, waits, held), rooms, units, lendingOf(context));
 }
 
-/** The loans to return: those that have expired, and those that no waiting job needs, as far as no job runs on them. */
+/**
+ * Returns the loans to give back: those that have expired, and those that no waiting job needs, as far as no job runs
+ * on them.
+ */
 function loansToReturn(
   context: DispatchContext,
   { state, held, nowMs, isOver }: LoansInput,
@@ -248,7 +258,7 @@ function loansToReturn(
   if (ending.length === 0) return [];
   const moved = loanBalance(state.loans, partition, Number.NEGATIVE_INFINITY);
   const rooms = roomsOf(context, state, partition, held, moved);
-  const holds = holdsOf(held);
+  const holds = holdsOf(context.configuration, held);
   return planReturns(ending, ({ scope, under, fleet }, { units }) => {
     if (fleet === undefined) {
       const capacity = shareOfDivision(under, partition) + moved(scope, under);
@@ -263,7 +273,7 @@ function loansToReturn(
   }).slice(0, BESIDE_MAX);
 }
 
-/** Some waiting jobs of any key. Each call reads other lines, because most lines may be empty. */
+/** Reads some waiting jobs of any key. Each call reads other lines, because most lines may be empty. */
 async function readWaiting(context: DispatchContext, partition: number): Promise<readonly JobHead[]> {
   const { store, configuration, random } = context;
   const { backlogThreshold } = lendingOf(context);

@@ -25,7 +25,7 @@ type LockContext = Pick<DispatchContext, 'store' | 'configuration' | 'queue' | '
 export const needsLocks = ({ configuration }: Pick<DispatchContext, 'configuration'>): boolean =>
   configuration.partitions > 1;
 
-/** The conflict key whose lock this job's claim takes. Undefined: none. */
+/** Returns the conflict key whose lock this job's claim takes. Undefined: none. */
 export function lockOf(
   context: Pick<DispatchContext, 'configuration'>,
   job: Pick<JobHead, 'type' | 'resourceId'>,
@@ -35,27 +35,35 @@ export function lockOf(
   return exclusiveOnly(conflictKeyFor(type, job.resourceId));
 }
 
-/** A resource that a type limits to several jobs has no lock: each partition has a share of that cap. */
+/**
+ * Returns the conflict key if it has a lock. A resource that a type limits to several jobs has none: each partition has
+ * a share of that cap.
+ */
 const exclusiveOnly = (conflictKey: string | undefined): string | undefined =>
   conflictKey !== undefined && isExclusive(conflictKey) ? conflictKey : undefined;
 
-/** The conflict key whose lock the claim of a reserved job takes. Undefined: none. */
+/** Returns the conflict key whose lock the claim of a reserved job takes. Undefined: none. */
 export const lockOfEntry = (
   context: Pick<DispatchContext, 'configuration'>,
   { conflictKey }: Pick<ReservedJob, 'conflictKey'>,
 ): string | undefined => (needsLocks(context) ? exclusiveOnly(conflictKey) : undefined);
 
 export interface LocksSeen {
-  /** Conflict keys that are not open to this partition. The partition is entered as waiting, and will be woken. */
+  /**
+   * Conflict keys that this partition may not use now. If it has jobs for one, the lock lists it as waiting, so it is
+   * woken once the lock opens.
+   */
   readonly taken: ReadonlySet<string>;
-  /** When the first of them is no longer reserved for another partition, epoch ms. */
+  /**
+   * Epoch ms at which the first of these keys is no longer reserved for another partition. Absent: none is reserved.
+   */
   readonly openAtMs?: number | undefined;
 }
 
 /**
- * Reads which conflict keys are locked by other partitions, and enters this partition as waiting for those.
+ * Reads which conflict keys are locked by other partitions, and notes in their locks that this partition waits.
  *
- * @param hasJobs - asked before the partition is entered: waiting without a job would delay other partitions
+ * @param hasJobs - asked before that note is written, because a partition that waits without a job would delay the others
  */
 export async function readLocksAndWait(
   context: LockContext,
@@ -102,7 +110,7 @@ export async function releaseLocks(
     ? settled
     : settled.filter(({ reservation }) => reservation.version < sinceVersion);
   if (locked.length === 0) return new Set();
-  // For the partition whose turn it is, until its wake has come.
+  // The lock is reserved for the next partition until the wake for it has arrived.
   const untilMs = context.clock.nowMs() + WAKE_TAKES_MS;
   const released = await Promise.all(
     locked.map(async ({ reservation, position, entry }) => {
@@ -131,7 +139,10 @@ export async function wakePartitions(context: LockContext, partitions: Iterable<
   );
 }
 
-/** The lock, if another partition keeps this one's jobs from the conflict key. */
+/**
+ * Returns the lock if another partition holds it, or if it is reserved for another one, so that this partition's jobs
+ * may not take it. Undefined: they may.
+ */
 export function lockHeldElsewhere(
   lock: Lock | undefined,
   partition: number,

@@ -52,9 +52,8 @@ export interface InFlight {
   /** Ids of jobs that a reservation entry counts. */
   readonly held: ReadonlySet<string>;
   /**
-   * Proves, by a commit without changes, that `held` is still complete. A job that was read after the load may be the retry of an
-   * attempt that another dispatcher has started meanwhile, and whose entry still counts.
-   *
+   * Makes a commit without changes, which succeeds only if `held` is still complete. A job that was read after the load
+   * may be the retry of an attempt that another dispatcher has started meanwhile, and whose entry still counts.
    * @throws CommitLostError if it is not complete
    */
   readonly confirm: () => Promise<void>;
@@ -114,7 +113,7 @@ async function readLines(
   const jobs: JobHead[] = [];
   const empty: ReadyLine[] = [];
   let isCut = false;
-  // Together, as many lines as a step may move jobs of.
+  // The lines that are read at once have, together, at most as many jobs as one step moves.
   const atOnce = STEP_JOBS / PAGE_MAX;
   for (let from = 0; from < lines.length; from += atOnce) {
     if (jobs.length >= STEP_JOBS) return { jobs, isCut: true, empty };
@@ -141,7 +140,7 @@ export interface WalkCursor {
   readonly after?: string | undefined;
 }
 
-/** One step of a walk through all keys lines. `next` undefined: the walk has ended. */
+/** Makes one step of a walk through the keys lines, type by type. `next` undefined: the walk has ended. */
 export async function moveMisplacedStep(
   context: DispatchContext,
   partition: number,

@@ -5,14 +5,18 @@
  */
 
 import { batchIdOf, nonceFrom, type ReservedJob } from '../../core/job.ts';
-import { claimPlanned, mayHaveRun, type PlannedClaim } from '../../core/life-cycle.ts';
+import { claimPlanned, isExpired, mayHaveRun, type PlannedClaim } from '../../core/life-cycle.ts';
 import type { Decision } from '../../core/scheduler.ts';
+import { parkingKeysOf } from '../../core/scope.ts';
+import { countedWith } from '../../core/statistics.ts';
 import type { FleetMessage } from '../../queue/contract.ts';
 import type { NothingWaits, Reservation } from '../../store/contract/records.ts';
 import type { ClaimOutcome } from '../../store/contract/requests.ts';
 import { commitOf, type Draft, dropEntry, emptyDraft, inCommits, writesOf } from '../partition/commits.ts';
-import { LINES_OF_A_PASS, RESERVATIONS_MAX } from '../tuning.ts';
-import { claimIdOfEntry, plannedOf } from '../view/settled.ts';
+import { LINES_OF_A_PASS, PROMOTE_ROUNDS_MAX, RESERVATIONS_MAX } from '../tuning.ts';
+import { claimIdOfEntry, plannedOf, startByOf } from '../view/settled.ts';
+import { countOfAdmitted } from './count.ts';
+import { expireJobs } from './expire.ts';
 import { moveBack } from './parking.ts';
 import { type Blocked, nextBatch, type PlannedPass } from './plan.ts';
 import { send } from './send.ts';
@@ -24,7 +28,10 @@ interface ReservedEntry {
   readonly decision: Decision;
 }
 
-/** @param toClaim - the claim that the worker makes; undefined: the pass has claimed the job itself */
+/**
+ * Returns the message that sends a reserved job to its fleet.
+ * @param toClaim - the claim that the worker makes; undefined: the pass has claimed the job itself
+ */
 function messageOf(place: ReservedEntry, toClaim?: PlannedClaim): FleetMessage {
   const { reserved } = place.decision;
   return {
@@ -33,6 +40,7 @@ function messageOf(place: ReservedEntry, toClaim?: PlannedClaim): FleetMessage {
       jobId: reserved.id,
       claimId: claimIdOfEntry(place),
       ...(toClaim === undefined ? {} : { toClaim }),
+      ...startByOf(reserved),
     },
     isAlone: mayHaveRun(reserved),
   };
@@ -41,27 +49,37 @@ function messageOf(place: ReservedEntry, toClaim?: PlannedClaim): FleetMessage {
 /** Admits jobs for one pass, and holds what the close step needs to know afterwards. */
 export class Admission {
   readonly #pass: PlannedPass;
-  /** Jobs that hold capacity, including those that this pass has started. */
+  /** Entries of jobs that hold capacity: those in flight when the pass began, then those that it has added. */
   readonly held: ReservedJob[];
   readonly #admittedIds = new Set<string>();
   /** Changes that the next commit writes beside its reservation. */
   #draft: Draft;
   #hasMovedBack = false;
-  /** The partition summary's statement that nothing waits, as last committed. Undefined: jobs may wait. */
-  /** As last committed. The rules of this statement and of `unseenUntilMs` are in quiet.ts. */
+  /** The summary's statement that nothing waits, as last committed (rules: quiet.ts). Undefined: jobs may wait. */
   #quiet: NothingWaits | undefined;
+  /** Epoch ms, as last committed: a read of the lines that began earlier may miss a job. */
   #unseenUntilMs: number;
   #hasCommitted = false;
-  /** Whether this pass has committed a later `unseenUntilMs`. */
-  hasSaidUnseen = false;
+  /**
+   * Whether this pass has committed a later `unseenUntilMs`: then the close step sends wakes for the jobs that reads
+   * may miss.
+   */
+  hasWrittenUnseen = false;
   /** Jobs that were sent to a fleet. */
   admitted = 0;
   lostClaims = 0;
   /** A bound ended the plan early. */
   isTruncated = false;
+  /**
+   * Epoch ms at which the first rate or budget that the last plan found used up allows a start again; undefined: none
+   * does by itself.
+   */
+  opensAtMs: number | undefined;
+  /** Jobs that this pass has ended because they had not started in time. */
+  #expired = 0;
   /** A lock that made a claim fail has opened since. */
   isLockOpen = false;
-  /** Jobs in the next batch at most. */
+  /** The most jobs in the next batch. */
   #batchMax: number;
   /** Random part of the ids of this pass's batches. */
   readonly #nonce: string;
@@ -80,6 +98,16 @@ export class Admission {
     this.#unseenUntilMs = state.unseenUntilMs ?? -Infinity;
     this.#nonce = nonceFrom(context.random);
     this.parks = state.parks && !unparked.isNothingMarked;
+  }
+
+  /** Whether this pass has ended so many jobs that had not started in time that it leaves the rest to the next pass. */
+  get isExpiring(): boolean {
+    return this.#expired >= PROMOTE_ROUNDS_MAX * this.#pass.context.budget.promoteMax;
+  }
+
+  /** The entries of `held` that this pass has added. */
+  get admittedEntries(): readonly ReservedJob[] {
+    return this.held.slice(this.#pass.inFlight.length);
   }
 
   /** Epoch ms, as last committed: a read of the lines that began earlier may miss a job. */
@@ -123,10 +151,16 @@ export class Admission {
   async #plan(): Promise<readonly Decision[]> {
     const { planner, candidates } = this.#pass;
     for (;;) {
-      const { decisions, blocked, truncated } = await nextBatch(planner, candidates, this.#batchMax);
+      const { decisions, blocked, truncated, opensAtMs } = await nextBatch(
+        planner,
+        candidates,
+        this.#batchMax,
+      );
       this.blocked = blocked;
       this.isTruncated ||= truncated;
+      this.opensAtMs = opensAtMs;
       const waiting = await this.#stillWaiting(decisions);
+      if (this.isExpiring) return waiting;
       for (const { reserved } of waiting) this.#admittedIds.add(reserved.id);
       if (!this.#hasMovedBack) {
         this.#hasMovedBack = true;
@@ -137,14 +171,18 @@ export class Admission {
   }
 
   /**
-   * The decisions before the first one whose job has moved on. Later decisions assumed that this job would start, so they are
-   * made again. A job whose claim takes a lock is not checked here: its claim finds out.
+   * Returns the decisions before the first one whose job has moved on. Later decisions assumed that this job would
+   * start, so they are made again. A job whose claim takes a lock is not checked here: its claim finds out.
    */
   async #stillWaiting(decisions: readonly Decision[]): Promise<readonly Decision[]> {
     const { planner, candidates } = this.#pass;
     const unlocked = decisions.filter(({ reserved }) => this.#lockOf(reserved) === undefined);
-    const overtaken = await candidates.outdated(planner, unlocked);
-    if (overtaken.length === 0) return decisions;
+    const [outdated, expired] = await Promise.all([
+      candidates.outdated(planner, unlocked),
+      this.#expire(decisions),
+    ]);
+    if (outdated.length === 0 && expired.length === 0) return decisions;
+    const overtaken = [...outdated, ...expired];
     candidates.noteGone(overtaken);
     this.lostClaims += overtaken.length;
     const over = new Set(overtaken.map(({ id }) => id));
@@ -159,10 +197,27 @@ export class Admission {
     return decisions.slice(0, first);
   }
 
-  /** If a started job leaves room on its conflict key, the next pass reads the jobs that are parked for that key. */
+  /** Ends the jobs of these decisions whose time to start is over, and returns them. The caller gives their capacity back. */
+  async #expire(decisions: readonly Decision[]): Promise<readonly ReservedJob[]> {
+    const { context, planner } = this.#pass;
+    const nowMs = context.clock.nowMs();
+    const expired = decisions.filter((decision) => isExpired(planner.jobOf(decision), nowMs));
+    if (expired.length === 0) return [];
+    const jobs = expired.map(({ reserved }) => reserved);
+    this.#expired += jobs.length;
+    await expireJobs(
+      context,
+      jobs.map(({ id }) => id),
+    );
+    return jobs;
+  }
+
+  /** Makes the next pass read the jobs that are parked for conflict keys on which the jobs started here leave room. */
   #noteFollowers(): void {
-    const { planner, cached, inFlight } = this.#pass;
-    const started = new Set(this.held.slice(inFlight.length).flatMap(({ conflictKey }) => conflictKey ?? []));
+    const { context, planner, cached } = this.#pass;
+    const started = new Set(
+      this.admittedEntries.flatMap((entry) => parkingKeysOf(context.configuration, entry)),
+    );
     for (const each of started) if (!planner.isConflictHeld(each)) cached.freedConflictKeys.add(each);
   }
 
@@ -175,7 +230,7 @@ export class Admission {
     candidates.noteMovedBack(await moveBack(context, planner, freed, this.#admittedIds));
   }
 
-  /** Adds to the next commit the ledgers of keys that have newly arrived or that the plan has raised. */
+  /** Adds the ledgers of keys that have newly arrived, or that the plan has raised, to the next commit. */
   #noteLedgers(decisions: readonly Decision[]): void {
     const { planner, ledgerCache } = this.#pass;
     const starts = new Set(decisions.map(({ reserved }) => reserved.fairnessKey));
@@ -194,17 +249,20 @@ export class Admission {
     );
   }
 
-  /** The statement that nothing waits once these decisions have started. `null`: jobs may wait. */
+  /**
+   * Returns the statement that nothing waits once these decisions have started. `null`: jobs may wait, so the summary
+   * must not say so.
+   */
   #quietAfter(decisions: readonly Decision[]): NothingWaits | null {
     const { due, carried, candidates, unparked } = this.#pass;
-    const goesOn = decisions.length >= this.#batchMax || this.isTruncated || due.more;
+    const goesOn = decisions.length >= this.#batchMax || this.isTruncated || this.isExpiring || due.more;
     if (goesOn || carried !== undefined || this.parks || unparked.heads.size > 0) return null;
     return candidates.quietBut(this.#admittedIds, this.#unseenUntilMs) ?? null;
   }
 
   /**
-   * Whether the summary's statement must be written now. A false one must be taken back at once. A new one is worth a commit of
-   * its own only if it spares other passes many reads.
+   * Whether the summary's statement that nothing waits must be changed now. If it is false, it must be taken back at once. A new
+   * statement is worth a commit of its own only if it spares other passes many reads.
    */
   #mustWriteQuiet(quiet: NothingWaits | null): boolean {
     if (quiet === null) return this.#quiet !== undefined;
@@ -213,37 +271,38 @@ export class Admission {
   }
 
   /**
-   * Whether a job that a hint reported is left waiting, and the summary does not yet say that reads may miss it. This also holds
-   * if this pass has read the job, because an earlier read by another pass may have missed it.
+   * Whether the next commit must write a later `unseenUntilMs`: a job is left waiting that reads may miss, and the summary does
+   * not yet say so. This also holds if this pass has read the job, because an earlier read by another pass may have missed it.
    */
   #mustWriteUnseen(): boolean {
     const { context, candidates } = this.#pass;
     return (
       // planted: left-unsaid
       this.#unseenUntilMs < context.clock.nowMs() + context.budget.seenWithinMs &&
-      candidates.leavesReportedJobs(this.#admittedIds)
+      candidates.leavesUnseenJobs(this.#admittedIds)
     );
   }
 
   async #reserve(decisions: readonly Decision[]): Promise<readonly ReservedEntry[]> {
-    const { commits, recovery } = this.#pass;
-    const { attendance } = recovery;
+    const { context, commits, recovery, nowMs } = this.#pass;
+    const { observation } = recovery;
     const places = this.#entriesFor(decisions);
     const reserve = [...new Set(places.map(({ reservation }) => reservation))];
-    // Everything that the last commit has no room for is committed before it.
+    // Twice as far ahead as needed, so that passes that leave a job waiting write it once in `seenWithinMs`, not in each commit.
     const unseenUntilMs = this.#mustWriteUnseen()
-      ? this.#pass.context.clock.nowMs() + 2 * this.#pass.context.budget.seenWithinMs
+      ? context.clock.nowMs() + 2 * context.budget.seenWithinMs
       : undefined;
     this.#unseenUntilMs = unseenUntilMs ?? this.#unseenUntilMs;
-    this.hasSaidUnseen ||= unseenUntilMs !== undefined;
+    this.hasWrittenUnseen ||= unseenUntilMs !== undefined;
     const quiet = this.#quietAfter(decisions);
     // Earlier commits hold the part of the draft that does not fit beside the reservations.
     const parts = [...inCommits(this.#draft, Math.max(1, reserve.length))];
     const last = parts.pop() ?? emptyDraft();
-    for (const part of parts) await commits.write({ ...commitOf(part, []), attendance });
+    for (const part of parts) await commits.write({ ...commitOf(part, []), observation });
     await commits.write({
       ...commitOf(last, reserve),
-      attendance,
+      counts: countedWith(last.counts, countOfAdmitted(context, decisions, nowMs)),
+      observation,
       parks: this.parks,
       // planted: quiet-not-taken-back
       quiet,
@@ -291,7 +350,7 @@ export class Admission {
     if (locked.length > 0) await this.#claim(locked);
   }
 
-  /** The conflict key whose lock this job's claim must take. Undefined: none. */
+  /** Returns the conflict key whose lock this job's claim must take. Undefined: none. */
   #lockOf(reserved: ReservedJob): string | undefined {
     const { context, between } = this.#pass;
     return between?.lockOfEntry(context, reserved);
@@ -359,14 +418,17 @@ export class Admission {
 
   #dropDecision(decision: Decision): void {
     const { planner, candidates } = this.#pass;
-    if (planner.dropped(decision)) candidates.readAgain();
+    const startsAnew = planner.dropped(decision);
+    if (startsAnew) candidates.readAgain();
     candidates.noteUnseenJobs();
   }
 
   /** Notes that the job has left its conflict key, so a job parked for that key may be next. */
-  #noteFreedConflict({ reserved: { conflictKey } }: Decision): void {
+  #noteFreedConflict({ reserved }: Decision): void {
+    const { context, cached } = this.#pass;
     // planted: let-go-forgotten
-    if (conflictKey !== undefined && this.parks) this.#pass.cached.freedConflictKeys.add(conflictKey);
+    if (this.parks)
+      for (const each of parkingKeysOf(context.configuration, reserved)) cached.freedConflictKeys.add(each);
   }
 
   #keep(decision: Decision): void {

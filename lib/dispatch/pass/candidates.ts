@@ -5,6 +5,7 @@
 import { typesByName } from '../../core/conflict.ts';
 import type { ReservedJob } from '../../core/job.ts';
 import { isAttemptOver } from '../../core/life-cycle.ts';
+import { ledgersOfKeys } from '../../core/limits.ts';
 import type { LineName, Planner, Step } from '../../core/planner.ts';
 import type { Decision } from '../../core/scheduler.ts';
 import type { JobHead, JobImage } from '../../store/contract/job-fields.ts';
@@ -66,21 +67,24 @@ export class Candidates {
   #opened = new Map<string, OpenedLine>();
   /** Lines whose known jobs have all been offered, by name, in the order in which the planner asked. */
   readonly #usedUp = new Map<string, LineName>();
+  /** How many used-up lines this pass has met that it had not read. */
   #usedUpCount = 0;
   #readAheadMax = 0;
-  /** A line is being read, so used-up lines may be read with it. */
+  /** Whether a line is being read. If so, used-up lines may be read with it. */
   #isReading = false;
   readonly #empty: { readonly line: ReadyLine; readonly announcedAtMs: number }[] = [];
-  /** Jobs may wait that neither a read nor a hint has shown. */
-  #isDistrusted = false;
+  /** Whether jobs may wait that neither a read nor a hint has shown (`noteUnseenJobs`). */
+  #hasUnseenJobs = false;
   readonly #locksSeen = new Set<string>();
   readonly #between: BetweenPartitions | undefined;
   readonly #belongsHere: (of: Pick<JobHead, 'fairnessKey'>) => boolean;
-  /** When the first conflict key that is reserved for another partition opens, epoch ms. Undefined: none is reserved. */
+  /**
+   * Epoch ms at which the first conflict key that is reserved for another partition opens. Undefined: none is reserved.
+   */
   openAtMs: number | undefined;
   /** Images of reserved jobs that have moved on although no hint reported it. */
   readonly missedEnds: JobImage[] = [];
-  /** Reads of lines by this pass. */
+  /** How many times this pass has read a line. */
   linesRead = 0;
 
   constructor(context: DispatchContext, input: CandidatesInput) {
@@ -121,8 +125,20 @@ export class Candidates {
       this.#offerLedgers(planner, need.ledgers ?? []),
     ]);
     const jobs = lines.flatMap((each) => each.jobs);
-    await Promise.all([this.#input.ledgerCache.readEstimates(jobs), this.#lookAtLocks(planner, jobs)]);
+    await Promise.all([
+      this.#input.ledgerCache.readEstimates(jobs),
+      this.#lookAtLocks(planner, jobs),
+      this.#offerUses(planner, jobs),
+    ]);
     for (const { line, jobs: heads, more, known } of lines) planner.offerHeads(line, heads, more, known);
+  }
+
+  async #offerUses(planner: Planner, jobs: readonly JobHead[]): Promise<void> {
+    const { ledgerCache } = this.#input;
+    const names = ledgersOfKeys(this.#context.configuration, jobs);
+    if (names.size === 0) return;
+    await ledgerCache.readLedgers(names);
+    for (const [ledger, uses] of ledgerCache.usesOf(names)) planner.offerUses(ledger, uses);
   }
 
   async #lookAtLocks(planner: Planner, jobs: readonly JobHead[]): Promise<void> {
@@ -168,7 +184,8 @@ export class Candidates {
     this.#opened.set(name, opened);
     this.#usedUp.delete(name);
     const isEnd = known !== undefined && known.next === undefined && known.jobs.length <= opened.offered;
-    // The line was found empty, or this pass has read it ahead.
+    // The view knows that the line has no more jobs, and no read is needed: it was known to be empty when this pass opened it, or
+    // this pass has read it to its end.
     if (isEnd && (found === undefined || opened.isRead))
       return { line, jobs: [], known: known?.jobs ?? [], more: false };
     if (known === undefined || known.jobs.length <= opened.offered) {
@@ -179,18 +196,15 @@ export class Candidates {
     const jobs = known.jobs.slice(offered, offered + Math.max(count, offered === 0 ? 0 : 1));
     opened.offered += jobs.length;
     const isUsedUp = known.next === undefined && known.jobs.length <= opened.offered;
-    const more = !isUsedUp || !(opened.isRead || this.#isEndTrusted());
-    if (isUsedUp && more) this.#usedUp.set(name, line);
+    // A used-up line that this pass has not read may have more jobs, so it is read ahead. After `LOOKS_MIN` such lines the pass
+    // believes the view that they have none.
+    const isUnread = isUsedUp && !opened.isRead;
+    if (isUnread) this.#usedUpCount += 1;
+    const isReadAhead = isUnread && this.#usedUpCount <= LOOKS_MIN;
+    if (isReadAhead) this.#usedUp.set(name, line);
+    const more = !isUsedUp || isReadAhead;
     const waiting = known.jobs.filter(({ id }) => !this.#held.has(id));
     return { line, jobs: jobs.filter((job) => !this.#isHeld(job)), known: waiting, more };
-  }
-
-  /**
-   * Counts a used-up line that this pass has not read. Returns true if the view is to be believed that no more jobs wait in it.
-   */
-  #isEndTrusted(): boolean {
-    this.#usedUpCount += 1;
-    return this.#usedUpCount > LOOKS_MIN;
   }
 
   /** Reads lines whose known jobs have all been offered, if another line is being read now, or `always`. */
@@ -207,7 +221,10 @@ export class Candidates {
     );
   }
 
-  /** Reads the next part of a line, or from its start even if its end was known: jobs may have come without a hint. */
+  /**
+   * Reads the next part of a line. If its end was known, it is read from its start again, because jobs may have come
+   * without a hint.
+   */
   async #read(name: string, opened: OpenedLine, after: string | undefined, count: number): Promise<Line> {
     const { partition, nowMs } = this.#input;
     const view = this.#view;
@@ -223,7 +240,7 @@ export class Candidates {
     const told = [...view.reported.inLine(name)];
     if (after === undefined && read.jobs.length === 0 && told.length === 0 && opened.offered === 0)
       this.#empty.push({ line: opened.line, announcedAtMs: this.#keys.announcedAtMs(opened.line) });
-    // A lagging index still shows jobs that this dispatcher has reserved, or knows to have moved on.
+    // An index that lags still shows jobs that this dispatcher has reserved, or knows to have moved on.
     // planted: outdated-heads
     const shown = read.jobs.filter((job) => !view.isGone(job));
     const jobs = [...(before?.jobs ?? []), ...shown];
@@ -232,6 +249,7 @@ export class Candidates {
     // The view was cleared during this read, so its result is too old to keep.
     if (all !== this.#opened) return now;
     opened.isRead = true;
+    // The read began at the front, where it may show new jobs. So all are offered; the planner skips those that it was offered before.
     if (after === undefined) opened.offered = 0;
     view.lines.set(name, now);
     return now;
@@ -260,8 +278,8 @@ export class Candidates {
   }
 
   /**
-   * Rule R3 of the view: the planned jobs that no longer wait at the planned version. Decisions that are exact by rule R2 need no
-   * read.
+   * Returns the planned jobs that no longer wait at the planned version (rule R3 of the view). Decisions that are exact
+   * by rule R2 need no read.
    */
   async outdated(planner: Planner, decisions: readonly Decision[]): Promise<readonly ReservedJob[]> {
     const { seenWithinMs } = this.#context.budget;
@@ -300,31 +318,39 @@ export class Candidates {
     this.#opened = new Map();
   }
 
-  /** Keys that this pass found here and that belong to another partition. */
+  /** Returns the keys that this pass found here and that belong to another partition. */
   get strangers(): BackloggedKeys['strangers'] {
     return this.#keys.strangers;
   }
 
-  /** Whether this pass has read a keys line. If it has, and a bound cut the plan short, the next pass gets further. */
+  /**
+   * Whether this pass has read a keys line. If it has, and a bound cut the plan short, the next pass can go on from
+   * there.
+   */
   get hasRead(): boolean {
     return this.#keys.hasRead;
   }
 
-  /** Jobs that are known to wait and were not reserved. */
+  /** Returns the jobs that are known to wait and were not reserved. */
   waiting(): readonly JobHead[] {
     const waiting = [...this.#view.waiting()].filter(({ id }) => !this.#held.has(id));
     return [...new Map(waiting.map((job) => [job.id, job])).values()];
   }
 
-  /** Notes that jobs may wait that neither a read nor a hint has shown. At its end the pass then forgets the lines. */
+  /**
+   * Notes that jobs may wait that neither a read nor a hint has shown, because a decision or a reservation entry was given up. At
+   * its end the pass then forgets the lines.
+   */
   noteUnseenJobs(): void {
-    this.#isDistrusted = true;
+    this.#hasUnseenJobs = true;
   }
 
-  /** Whether a hint reported a waiting job that is not among `admitted`. */
-  leavesReportedJobs(admitted: ReadonlySet<string>): boolean {
-    // The job of a reservation entry that was given up waits again, so it counts as reported.
-    if (this.#isDistrusted) return true;
+  /**
+   * Whether this pass leaves a job waiting that a read of the lines may miss: a job that a hint reported and that is not among
+   * `admitted`, or one that `noteUnseenJobs` stands for.
+   */
+  leavesUnseenJobs(admitted: ReadonlySet<string>): boolean {
+    if (this.#hasUnseenJobs) return true;
     return this.#input.images.some(
       (job) =>
         job.state === 'pending' &&
@@ -333,10 +359,12 @@ export class Candidates {
     );
   }
 
-  /** The statement that nothing waits except the admitted jobs. Undefined: other jobs wait, or it is not known. */
+  /**
+   * Returns the statement that nothing waits except the admitted jobs. Undefined: other jobs wait, or they may wait.
+   */
   quietBut(admitted: ReadonlySet<string>, unseenUntilMs: number): NothingWaits | undefined {
-    if (this.#isDistrusted) return undefined;
-    // With a large backlog, one of the first jobs already ends this loop.
+    if (this.#hasUnseenJobs) return undefined;
+    // This loop is short: with a large backlog, one of the first jobs ends it.
     for (const { id } of this.#view.waiting())
       if (!(admitted.has(id) || this.#held.has(id))) return undefined;
     const { nowMs } = this.#input;
@@ -363,7 +391,7 @@ export class Candidates {
     this.noteParked(Array.from(view.reported.all()).flatMap(({ job, isParked }) => (isParked ? job : [])));
     const quiet = this.quietBut(new Set(), unseenUntilMs);
     if (quiet !== undefined) view.keepQuiet(this.#context.configuration.types, quiet);
-    else if (this.#isDistrusted) view.forget();
+    else if (this.#hasUnseenJobs) view.forget();
   }
 
   /** Whether a reservation holds the job. Adds a job that has moved on to `missedEnds`. */

@@ -4,7 +4,7 @@
  */
 
 import { hash } from 'node:crypto';
-import { listFinishedOf } from '../../core/configuration.ts';
+import { expiryOf, listFinishedOf } from '../../core/configuration.ts';
 import { isTerminal, type Job, type MovingJob, TERMINAL_TTL_MS } from '../../core/job.ts';
 import { partitionOf } from '../../core/partition.ts';
 import {
@@ -29,8 +29,10 @@ import { readCron } from '../../cron/croner.ts';
 import type { ProducerStore } from '../../store/contract/core.ts';
 import type { ScheduleHeads, ScheduleStore } from '../../store/contract/schedules.ts';
 import type { SubmitStore } from '../../store/contract/verbs.ts';
+import { excessUnitsOf } from '../../submit/misfit.ts';
 import { jobFrom } from '../../submit/request.ts';
 import { type SubmitContext, submit, submitContextOf } from '../../submit/submit.ts';
+import type { BacklogFull } from '../../submit/waiting.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeForSchedules } from '../partition/timers.ts';
 import { FIRE_AT_ONCE, FIRE_ROUND_MS, FIRE_ROUNDS_MAX } from '../tuning.ts';
@@ -51,14 +53,14 @@ const firingContextOf = (context: DispatchContext): FiringContext => ({
 export const firesOfRecord = ({ spec, state }: ScheduleRecord): Fires =>
   firesOf(rulesOf(spec, state.anchorMs), readCron);
 
-/** The id of a firing's job: 32 hexadecimal digits. */
+/** Returns the id of a firing's job: 32 hexadecimal digits. */
 export const firingJobId = (scheduleId: string, firing: Firing): string =>
   hash('sha256', `schedule/${scheduleId}/${firingKey(firing)}`).slice(0, 32);
 
 export const jobIdOfEntry = (scheduleId: string, { atMs, what }: FiringEntry): string =>
   firingJobId(scheduleId, { atMs, isManual: what === 'manual' });
 
-/** The job of a decided firing. Each attempt to make it gives the same job, except for its trace. */
+/** Returns the job of a decided firing. Each attempt to make it gives the same job, except for its trace. */
 function jobOf(
   context: FiringContext,
   { spec, state }: ScheduleRecord,
@@ -69,6 +71,7 @@ function jobOf(
   const { atMs, isManual } = firing;
   const runAtMs = atMs + (isManual ? 0 : jitterOf(state.id, spec.jitterMs));
   const previousMs = previousOf(state, atMs);
+  const type = context.configuration.types.find((each) => each.type === job.type);
   const values = {
     scheduleId: state.id,
     scheduledAt: new Date(atMs).toISOString(),
@@ -77,7 +80,8 @@ function jobOf(
   };
   const request = {
     ...job,
-    ...listFinishedOf(context.configuration.types.find(({ type }) => type === job.type)),
+    ...listFinishedOf(type),
+    ...expiryOf(type),
     payload: isTemplate ? fillTemplate(payload, values) : payload,
     runAtMs,
     traceparent,
@@ -92,8 +96,10 @@ function jobOf(
 
 /** Result of firing one schedule. */
 export interface Fired {
-  /** Jobs that are ready now. */
+  /** The jobs that were made and are ready now. */
   readonly jobs: readonly Job[];
+  /** The firings that made no job, because too many wait. */
+  readonly full?: readonly BacklogFull[];
   /** The schedule as written here. Undefined: another writer came first. */
   readonly record: ScheduleRecord | undefined;
 }
@@ -119,21 +125,31 @@ export async function complete(
       by: `schedule ${state.id}`,
     });
   }
+  const making = state.making ?? [];
+  // planted: fired-too-large
+  const isTooLarge = excessUnitsOf(context.configuration, spec.job) !== undefined;
   const outcomes = await submit(
-    context,
-    (state.making ?? []).map((firing) => jobOf(context, record, firing, traceparent)),
+    // A job takes the place of one that it replaces, which may still be counted.
+    state.isReplacing === true ? { ...context, counted: undefined } : context,
+    isTooLarge ? [] : making.map((firing) => jobOf(context, record, firing, traceparent)),
   );
   const jobs = outcomes.flatMap(({ kind, job }) =>
-    kind !== 'conflict' && job.state === 'pending' ? [job] : [],
+    kind !== 'conflict' && kind !== 'full' && job.state === 'pending' ? [job] : [],
   );
+  const full = outcomes.filter((outcome) => outcome.kind === 'full');
+  // planted: full-as-made
+  const refused = making.filter((_, at) => isTooLarge || outcomes[at]?.kind === 'full');
   const after = {
-    ...afterMaking(record, context.nowMs()),
+    ...afterMaking(record, firesOfRecord(record), context.nowMs(), refused, isTooLarge ? 'units' : 'full'),
     partition: context.partitionOf(spec.job.fairnessKey),
   };
-  return { jobs, record: await saveState(context, record, after) };
+  return { jobs, full, record: await saveState(context, record, after) };
 }
 
-/** Writes the next state of a schedule, if its revision is still the one that was read. */
+/**
+ * Writes the next state of a schedule, if its revision is still the one that was read. Returns the record as written;
+ * undefined: another writer came first.
+ */
 export async function saveState(
   { store }: FiringContext,
   { spec, state: seen }: ScheduleRecord,
@@ -144,7 +160,7 @@ export async function saveState(
   return outcome === 'applied' ? { spec, state } : undefined;
 }
 
-/** The record, updated with the present states of the jobs of its open firings. */
+/** Returns the record, updated with the present states of the jobs of its open firings. */
 export async function withJobStates(
   context: FiringContext,
   { spec, state }: ScheduleRecord,
@@ -170,7 +186,11 @@ export async function withJobStates(
  * @param isNewest - whether this process has the newest declaration. If it has, an unknown type was removed and the schedule
  * stops; otherwise the type may be new, and a process that knows it fires the schedule
  */
-export async function fire(context: FiringContext, read: ScheduleRecord, isNewest: boolean): Promise<Fired> {
+export async function fire(
+  context: FiringContext,
+  read: ScheduleRecord,
+  { isNewest }: { readonly isNewest: boolean },
+): Promise<Fired> {
   // planted: replaced-once-only
   if (read.state.making !== undefined) return complete(context, read);
   // planted: paused-fires-3
@@ -186,7 +206,7 @@ export async function fire(context: FiringContext, read: ScheduleRecord, isNewes
   const decided = decide({ spec, state }, firesOfRecord(read), nowMs);
   switch (decided.kind) {
     case 'rest':
-      // A firing that waits for the end of a job is decided again later.
+      // A firing that waits for the end of a job is decided again at a later look.
       return {
         jobs: [],
         // planted: waits-in-every-pass
@@ -242,7 +262,7 @@ export async function fireDue(
       ).map(async (record) => {
         try {
           // The pass has checked that its declaration is the newest.
-          const fired = await fire(firing, record, true);
+          const fired = await fire(firing, record, { isNewest: true });
           jobs.push(...fired.jobs);
           if (fired.record !== undefined) moved.push(fired.record.state);
         } catch (error) {
@@ -325,7 +345,7 @@ export async function fireAfterEnds(context: DispatchContext, jobs: readonly Mov
       const waits = state.queuedMs !== undefined;
       if (!waits && !(spec.maxFailures !== undefined && failed.has(state.id))) return;
       try {
-        await fire(firing, record, false);
+        await fire(firing, record, { isNewest: false });
       } catch (error) {
         context.log.warn('a schedule could not handle the end of its job; its next check does', {
           scheduleId: state.id,

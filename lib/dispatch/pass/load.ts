@@ -6,7 +6,7 @@ import { isJobId, type MovingJob } from '../../core/job.ts';
 import {
   type DeclarationProgress,
   hasReached,
-  type Leader,
+  isLedAt,
   type PartitionState,
 } from '../../store/contract/records.ts';
 import { Commits } from '../partition/commits.ts';
@@ -23,17 +23,14 @@ export interface LoadedPass extends PassScope {
   readonly state: PartitionState;
   readonly commits: Commits;
   /**
-   * Progress of moving this partition's jobs to a newer declaration, as this pass left it. Undefined: there was nothing to move.
+   * How far this partition's jobs have been moved for a newer declaration, as this pass left it. Undefined: there was
+   * nothing to move.
    */
   readonly carried: DeclarationProgress | undefined;
   /** Capacity and conflict keys that jobs in flight in other partitions hold, and that this partition must count. */
   readonly elsewhere: OtherPartitions;
   readonly due: Promotion;
 }
-
-/** Whether another dispatcher leads the partition. */
-export const isLedBy = (leader: Leader | undefined, leadBy: string | undefined, nowMs: number): boolean =>
-  leader !== undefined && leader.holder !== leadBy && leader.untilMs > nowMs;
 
 /**
  * Loads the partition.
@@ -48,22 +45,26 @@ export async function load(scope: PassScope): Promise<LoadedPass | LedPass | Out
   const [state, found, dueEarly, recurring] = await Promise.all([
     store.loadPartition({ partition, nowMs }),
     lookUpStored(scope),
-    // Only a leader promotes before it has loaded the partition. Any other pass first finds out whether a leader exists.
+    // A leader promotes due jobs beside the load. Any other pass first finds out whether a leader exists.
     isLeading && input.promotes ? promoteDue(context, partition, nowMs) : NOTHING_DUE,
     input.fires ? readDueFirst(context, partition, nowMs) : undefined,
   ]);
-  if (!isLeading && isLedBy(state.leader, undefined, clock.nowMs())) return { kind: 'led' };
+  if (!isLeading && isLedAt(state.leader, clock.nowMs())) return { kind: 'led' };
   forgetUnlessAt(cached, state.version);
   const { view } = cached;
   view.sinceMs ??= nowMs;
   const newer = await newerDeclaration(context, partition, state);
   if (newer !== undefined) return { kind: 'outdated', version: newer };
-  const commits = new Commits(store, partition, state.version);
+  const commits = new Commits(store, partition, state.version, {
+    counted: state.counted,
+    lost: (error) =>
+      context.log.warn('the statistics of a minute were lost', { partition, error: String(error) }),
+  });
   const isAtRest = deployed === undefined || hasReached(deployed.version, state);
   const carried = isAtRest ? undefined : await moveForDeclaration(context, partition, commits, state);
-  // Moved jobs stand in lines that the view has not read since.
+  // The view has read the lines before jobs were moved to them.
   if (carried !== undefined) view.miss();
-  noteTrust(scope, state, carried !== undefined);
+  openView(scope, state, carried !== undefined);
   const elsewhere =
     (await between?.readOtherPartitions(context, partition, commits, {
       carried: carried ?? state.carried,
@@ -113,27 +114,29 @@ function withLookedUp(input: PassInput, found: readonly MovingJob[]): PassInput 
 }
 
 /**
- * Tells the view how far its reads of lines count: from `unseenUntilMs` on they miss nothing, and `quiet` says whether no job
- * waited when the last pass ended.
+ * Opens the view for this pass, and tells it how far reads of lines count: from `unseenUntilMs` on they miss nothing. `quiet` is
+ * the summary's record that no job waited when a pass ended.
  */
-function noteTrust(
+function openView(
   { context, input, partition, between, nowMs, cached: { view } }: PassScope,
   { quiet, parks, unseenUntilMs }: PartitionState,
   isCarrying: boolean,
 ): void {
   const { configuration, deployed } = context;
   // Jobs that wait here but belong to another partition are found only by reading lines.
-  const isBlind = parks || (between?.haveKeysMoved(context, partition) ?? false);
-  view.hasHiddenJobs = isBlind;
+  const hasHiddenJobs = parks || (between?.haveKeysMoved(context, partition) ?? false);
+  view.hasHiddenJobs = hasHiddenJobs;
   view.begin(unseenUntilMs, nowMs);
-  if (quiet === undefined || isBlind || isCarrying || input.checksAll || input.rereadsLines === true) return;
+  if (quiet === undefined || hasHiddenJobs || isCarrying) return;
+  if (input.checksAll || input.rereadsLines === true) return;
   if (quiet.declared !== deployed?.version || nowMs - quiet.lookedAtMs >= LOOK_AROUND_MS) return;
   view.assumeQuiet(configuration.types, quiet);
 }
 
 /**
- * The version of the partition's declaration if it is newer than this process's. This process must then decide nothing, because
- * its older declaration may allow more. A partition with an older declaration is given this process's version.
+ * Returns the version of the partition's declaration if it is newer than this process's; undefined if not. A process
+ * with an older declaration must decide nothing, because that declaration may allow more. If the partition has the
+ * older declaration, this writes the process's version into it.
  */
 async function newerDeclaration(
   { store, deployed }: DispatchContext,

@@ -13,12 +13,17 @@
  * A job that was moved back may be cancelled or rescheduled. The image that shows this makes a pass read the blocked line. If
  * that image is lost, a sweep over all marks, some at each tick, finds the line.
  *
+ * The conflict keys of limits (`conflictKeyOfLimit`) can be without room although no job runs: a rate is used up, an operator has
+ * paused the key, it rests. No job's end will free them, so the first jobs of their groups stand in their ready lines, too, until
+ * one of them is met there: each pass sees when the key opens, and asks for a wake.
+ *
  * A parked job is still pending, at the same version, and can be claimed where it stands. Parking raises the partition's version,
  * so a settlement that read the blocked line earlier and found it empty is refused.
  */
-import { conflictKeyFor, conflictKeysOf, fullConflicts, typesByName } from '../../core/conflict.ts';
+import { fullConflicts, typesByName } from '../../core/conflict.ts';
 import { isTerminal, type ReservedJob, type WaitingJob } from '../../core/job.ts';
 import type { Planner } from '../../core/planner.ts';
+import { parkingKeysFor, parkingKeysOf } from '../../core/scope.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { ParkedMark } from '../../store/contract/records.ts';
 import { storeAnnounced, submitContextOf } from '../../submit/submit.ts';
@@ -35,13 +40,15 @@ export interface FreedParked {
   readonly heads: ReadonlyMap<string, readonly JobHead[]>;
   /** Marks to delete: their lines are empty, and were marked so long ago that the index shows every parked job. */
   readonly empty: readonly ParkedMark[];
-  /** The partition has no mark at all. */
+  /** Whether the partition has no mark at all: then no job is parked. */
   readonly isNothingMarked: boolean;
   /** Conflict keys with parked jobs that other partitions hold now. */
   readonly taken: ReadonlySet<string>;
-  /** When the first of those keys is no longer reserved for another partition, epoch ms. Undefined: none is reserved. */
+  /**
+   * Epoch ms at which the first of those keys is no longer reserved for another partition. Undefined: none is reserved.
+   */
   readonly openAtMs?: number | undefined;
-  /** Continues the sweep over all marks. */
+  /** The cursor at which the next pass continues the sweep over all marks. */
   readonly cursor?: string | undefined;
 }
 
@@ -50,23 +57,23 @@ export interface UnparkInput {
   /** Conflict keys that may be free now: those of settled jobs, and of jobs whose images show that they no longer wait. */
   readonly freed: Iterable<string>;
   readonly inFlight: readonly ReservedJob[];
-  /** Also read the next part of the sweep over all marks. */
+  /** Whether to read the next part of the sweep over all marks, too. */
   readonly looksAround: boolean;
   readonly cursor: string | undefined;
-  /** By conflict key: where to continue in the groups of a blocked line that is too long for one read. */
+  /** By conflict key: the cursor behind the part of its blocked line that the last pass read, if the line is too long for one read. */
   readonly groupCursors: Map<string, string>;
   readonly nowMs: number;
 }
 
-/** The conflict key of a job that has left its ready line. A job parked for that key may be the next. */
-export function freedConflictKey(
-  context: Pick<DispatchContext, 'configuration'>,
+/**
+ * Returns the conflict keys of a job that has left its ready line. A job parked for one of them may be the next. None: the
+ * job still waits there, or it has no conflict key.
+ */
+export const freedConflictKeys = (
+  { configuration }: Pick<DispatchContext, 'configuration'>,
   job: JobHead,
-): string | undefined {
-  if (job.state !== 'scheduled' && !isTerminal(job.state)) return undefined;
-  const type = typesByName(context.configuration).get(job.type);
-  return conflictKeyFor(type, job.resourceId);
-}
+): readonly string[] =>
+  job.state === 'scheduled' || isTerminal(job.state) ? parkingKeysFor(configuration, job) : [];
 
 /** Reads the first jobs of the blocked lines of conflict keys that are free now. */
 export async function readFreed(context: DispatchContext, input: UnparkInput): Promise<FreedParked> {
@@ -74,7 +81,7 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
   const { partition, inFlight, groupCursors, nowMs } = input;
   const types = typesByName(context.configuration);
   const full = fullConflicts(types, inFlight);
-  const held = idsByConflict(types, inFlight);
+  const held = idsByConflict(context.configuration, inFlight);
   const isFree = (conflictKey: string): boolean => !full.has(conflictKey);
   const [freed, sweep] = await Promise.all([
     store.readParked({ partition, conflictKeys: [...new Set(input.freed)].filter(isFree) }),
@@ -82,7 +89,8 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
   ]);
   const marks = new Map([...freed, ...sweep.marks].map((mark) => [mark.conflictKey, mark]));
   const free = [...marks.values()].filter(({ conflictKey }) => isFree(conflictKey));
-  // A mark may be older than the last parked job.
+  // Whether jobs are parked for the key. The mark may be of an earlier parking, so an empty read proves nothing while
+  // the index lags.
   const hasJobs = async (conflictKey: string): Promise<boolean> =>
     (await store.readBlocked({ partition, conflictKey, groups: 1 })).jobs.length > 0;
   const { taken, openAtMs } = needsLocks(context)
@@ -98,12 +106,12 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
   await Promise.all(
     free.map(async (mark) => {
       const { conflictKey, parkedAtMs } = mark;
-      // A reserved job stands in its line until it starts.
+      // A reserved job stands in its line until it starts, so it must not be read as parked.
       const butFor = held.get(conflictKey);
       // planted: told-heads-hide-others
       const asked = { partition, conflictKey, groups: budget.blockedGroups, butFor };
       const first = await store.readBlocked(asked);
-      // Each pass reads the front of the line and one more part, so every group gets its turn.
+      // Each pass reads the front of the blocked line and one later part, so that the jobs of every ready line get their turn.
       const from = groupCursors.get(conflictKey) ?? first.next;
       const behind =
         first.next !== undefined && from !== undefined
@@ -130,12 +138,12 @@ export async function readFreed(context: DispatchContext, input: UnparkInput): P
 
 /** Ids of jobs in flight, by the conflict keys that they hold. */
 function idsByConflict(
-  types: ReturnType<typeof typesByName>,
+  configuration: DispatchContext['configuration'],
   inFlight: readonly ReservedJob[],
 ): ReadonlyMap<string, ReadonlySet<string>> {
   const ids = new Map<string, Set<string>>();
   for (const entry of inFlight) {
-    for (const conflictKey of conflictKeysOf(types, entry)) {
+    for (const conflictKey of parkingKeysOf(configuration, entry)) {
       const ofKey = ids.get(conflictKey);
       if (ofKey === undefined) ids.set(conflictKey, new Set([entry.id]));
       else ofKey.add(entry.id);
@@ -147,7 +155,8 @@ function idsByConflict(
 const NO_SWEEP: { readonly marks: readonly ParkedMark[]; readonly next?: string | undefined } = { marks: [] };
 
 /**
- * Moves the first jobs of groups whose conflict key stays free back to their ready lines. Returns the jobs that stand there now.
+ * Moves parked jobs back to their ready lines: those of `heads` that were not admitted, for each conflict key that another
+ * partition holds, or for which nothing here would cause the next look (`staysBlocked`). Returns the jobs that were moved.
  */
 export async function moveBack(
   context: DispatchContext,
@@ -157,7 +166,8 @@ export async function moveBack(
 ): Promise<readonly JobHead[]> {
   // Jobs whose key another partition holds wait in their ready lines, too.
   const free = [...heads].filter(
-    ([conflictKey]) => taken.has(conflictKey) || !planner.isConflictHeld(conflictKey),
+    ([conflictKey, jobs]) =>
+      taken.has(conflictKey) || !planner.staysBlocked(conflictKey, new Set(jobs.map(({ id }) => id))),
   );
   const moved = await Promise.all(
     free.map(async ([conflictKey, jobs]) => {
@@ -174,7 +184,7 @@ export async function moveBack(
   return moved.flat();
 }
 
-/** The blocked jobs to park, by conflict key. */
+/** Returns the blocked jobs to park, by conflict key. */
 export function jobsToPark(
   blocked: readonly { readonly job: WaitingJob; readonly conflictKey: string }[],
   known: ReadonlySet<string>,

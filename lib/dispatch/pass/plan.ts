@@ -10,10 +10,13 @@ import { type LoanBalance, NO_LOANS } from '../../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../../core/partition.ts';
 import { createPlanner, type Planner, type Step } from '../../core/planner.ts';
 import type { Decision } from '../../core/scheduler.ts';
+import { parkingKeysOf } from '../../core/scope.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { PartitionState } from '../../store/contract/records.ts';
+import type { DispatchContext } from '../partition/context.ts';
 import { slotsOfWorkers } from '../partitions/loans.ts';
 import { LOOKS_MIN } from '../tuning.ts';
+import { hasRun } from '../view/settled.ts';
 import { Candidates } from './candidates.ts';
 import type { SettledPass } from './settle.ts';
 
@@ -38,12 +41,12 @@ export interface PassCapacity {
 export type Blocked = Extract<Step, { readonly kind: 'done' }>['blocked'];
 
 export async function plan(pass: SettledPass): Promise<PlannedPass> {
-  const { context, input, partition, nowMs, due, recovery, ledgerCache, seen, unparked } = pass;
+  const { context, input, partition, nowMs, due, recovery, ledgerCache, imagesHere, unparked } = pass;
   const parkedHeads = [...unparked.heads.values()].flat();
   const candidates = new Candidates(context, {
     partition,
     ledgerCache,
-    images: [...seen.values()],
+    images: [...imagesHere.values()],
     parkedHeads,
     reservations: pass.reservations,
     view: pass.cached.view,
@@ -63,13 +66,13 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
     // planted: former-group
     for (const each of others) planner.holdConflict(each, roomFor(types.get(entry.type), each));
   }
-  // An attempt that was reserved and never started leaves its job waiting. Its line may not show the job yet, and only a later
-  // hint will.
-  if (recovery.settled.some(({ durationMs }) => durationMs === undefined)) candidates.noteUnseenJobs();
+  // An attempt that was given up before it ran leaves its job waiting. The job's line may not show it yet, and only a
+  // later hint will.
+  if (!recovery.settled.every(hasRun)) candidates.noteUnseenJobs();
   return { ...pass, planner, capacity, candidates, parkedHeads, taken };
 }
 
-/** This partition's share of the pool, less what jobs in other partitions hold of it. */
+/** Returns this partition's share of the pool, less what jobs in other partitions hold of it. */
 function capacityOf({
   context,
   partition,
@@ -88,7 +91,7 @@ function capacityOf({
   const moved = between.loansLessOthers(between.loansOf(configuration, state, partition, nowMs), elsewhere);
   const share = shareOfPool(configuration, partition, moved);
   const free = between.slotsLessOthers(freeSlots(share, state, moved, inFlight), configuration, elsewhere);
-  const overrides = shareOfOverrides(state.controls, partition, configuration.partitions, moved);
+  const overrides = shareOfOverrides(state.controls, partition, configuration, moved);
   return { share, free, overrides: between.overridesLessOthers(overrides, configuration, elsewhere) };
 }
 
@@ -100,14 +103,15 @@ function plannerOf(
   return createPlanner(share, {
     nowMs,
     inFlight,
+    uses: ledgerCache.uses,
     freeSlotsByFleet: free,
     costMs: (type, resourceId) => ledgerCache.costMs(type, resourceId),
     overrides,
-    ...blockedBounds(context.budget.parkKept, inFlight, free, parkedHeads),
+    ...blockedBounds(context, inFlight, free, parkedHeads),
   });
 }
 
-/** Free slots by fleet: declared slots, or those of live workers, less the jobs in flight. */
+/** Returns the free slots by fleet: declared slots, or those of live workers, less the jobs in flight. */
 function freeSlots(
   configuration: PoolConfiguration,
   state: PartitionState,
@@ -125,16 +129,16 @@ function freeSlots(
 }
 
 /**
- * How many blocked jobs a plan may meet. Up to twice `parkKept` jobs of each held conflict key stay in their ready lines. A plan
- * that meets more than that can park some, so that the next plan gets further.
+ * Returns how many blocked jobs a plan may meet. Up to twice `parkKept` jobs of each held conflict key stay in their
+ * ready lines. A plan that meets more than that can park some, so that the next plan gets further.
  */
 function blockedBounds(
-  parkKept: number,
+  { configuration, budget: { parkKept } }: Pick<DispatchContext, 'configuration' | 'budget'>,
   inFlight: readonly ReservedJob[],
   free: ReadonlyMap<string, number>,
   parkedHeads: number,
 ): { readonly blockedMax: number; readonly blockedPerConflict: number } {
-  const conflictKeys = new Set(inFlight.flatMap(({ conflictKey }) => conflictKey ?? []));
+  const conflictKeys = new Set(inFlight.flatMap((entry) => parkingKeysOf(configuration, entry)));
   const blockedPerConflict = 2 * parkKept;
   const slots = [...free.values()].reduce((total, each) => total + each, 0);
   const blockedMax = LOOKS_MIN + (conflictKeys.size + slots) * blockedPerConflict + parkedHeads;
@@ -142,7 +146,10 @@ function blockedBounds(
   return { blockedMax, blockedPerConflict };
 }
 
-/** Up to `max` decisions, reading what the planner asks for. The planner's own bounds end it. */
+/**
+ * Returns up to `max` decisions of the plan. It reads what the planner asks for until it has them, or until the plan
+ * ends at one of its own bounds.
+ */
 export async function nextBatch(
   planner: Planner,
   candidates: Candidates,
@@ -151,11 +158,13 @@ export async function nextBatch(
   readonly decisions: readonly Decision[];
   readonly truncated: boolean;
   readonly blocked: Blocked;
+  /** Epoch ms at which the first used-up rate or budget allows a start again; undefined: none is used up. */
+  readonly opensAtMs?: number | undefined;
 }> {
   const decisions: Decision[] = [];
   while (decisions.length < max) {
     const step = planner.next();
-    if (step.kind === 'done') return { decisions, truncated: step.truncated, blocked: step.blocked };
+    if (step.kind === 'done') return { ...step, decisions };
     if (step.kind === 'admit') decisions.push(step.decision);
     else await candidates.answer(planner, step);
   }

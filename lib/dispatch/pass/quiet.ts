@@ -17,12 +17,13 @@ import type { Order, View } from '../view/view.ts';
 export interface QuietInput {
   readonly order: Pick<Order, 'nameOf'>;
   readonly nowMs: number;
-  /** Epoch ms: reads of lines that began earlier do not count. */
+  /** Epoch ms: reads of lines that began before it may miss jobs, so they do not count. */
   readonly unseenUntilMs: number;
 }
 
 /**
- * The instant since which nothing waits, if the view knows of no waiting job. Undefined: not all lines were read to their ends.
+ * Returns the statement that nothing waits, with the instant since when, if the view knows of no waiting job.
+ * Undefined: not all lines were read to their ends.
  */
 export function quietOf(
   { configuration, deployed }: Pick<DispatchContext, 'configuration' | 'deployed'>,

@@ -13,13 +13,16 @@ export interface PassReport {
   readonly kind: 'done' | 'again';
   readonly admitted: number;
   readonly settled: number;
-  /** Decisions whose job had moved on before it was reserved, and lost claims of the pass. */
+  /**
+   * How many decisions were for jobs that had moved on before they were reserved, and how many claims of the pass were
+   * lost, together.
+   */
   readonly lostClaims: number;
   /** Images of jobs that have moved on although no hint reported it. The next pass settles them. */
   readonly hints: readonly JobImage[];
-  /** No capacity was left when the pass ended. */
+  /** Whether no capacity was left when the pass ended. */
   readonly isFull: boolean;
-  /** Ready lines in which jobs may wait: one for each pair of a type and a key that has a ledger. */
+  /** The number of ready lines in which jobs may wait: one for each pair of a type and a key that has a ledger. */
   readonly lines: number;
 }
 
@@ -48,15 +51,20 @@ export interface PassInput {
   readonly leadBy?: string | undefined;
   /** Ids of jobs that were still being stored when a hint named them. The pass looks them up. @default - none */
   readonly jobIds?: readonly string[] | undefined;
-  /** Look up every job in flight, whether or not it is due for a check, and read all lines again. */
+  /** Whether to look up every job in flight, whether or not its check is due, and to read all lines again. */
   readonly checksAll: boolean;
-  /** Read lines again instead of using cached ones: jobs may have come that no hint has reported yet. @default false */
+  /**
+   * Whether to read lines again instead of using cached ones, because jobs may have come that no hint has reported yet.
+   * @default false
+   */
   readonly rereadsLines?: boolean | undefined;
-  /** Commit even if there is nothing to write, so that plans made on the former version fail. @default false */
+  /**
+   * Whether to commit even if there is nothing to write, so that plans made on the former version fail. @default false
+   */
   readonly mustCommit?: boolean | undefined;
-  /** Promote scheduled jobs that are due. */
+  /** Whether to promote scheduled jobs that are due. */
   readonly promotes: boolean;
-  /** Fire schedules that are due. */
+  /** Whether to fire schedules that are due. */
   readonly fires: boolean;
   /** Ids among the hints of jobs that this dispatcher has just stored, so no other one can have reserved them. @default - none */
   readonly justStored?: ReadonlySet<string> | undefined;

@@ -36,7 +36,10 @@ async function sendToFleet(
   }
 }
 
-/** Jobs in one message to the fleet. A fleet that is no longer declared gets a message for each job. */
+/**
+ * Returns how many jobs one message to the fleet may name. A fleet that is no longer declared gets a message for each
+ * job.
+ */
 function jobsInOneMessage({ configuration }: DispatchContext, fleet: string): number {
   const declared = configuration.fleets.find((each) => each.fleet === fleet);
   return declared === undefined ? 1 : jobsPerMessage(declared);

@@ -3,15 +3,18 @@
  * the parked jobs that can follow. All commits of the settlement except the last begin here and are written while the plan is
  * prepared. The last is written no later than the first reservation, because it frees the capacity that the plan counts on.
  */
-import { conflictKeysOf, typesByName } from '../../core/conflict.ts';
+
+import type { PoolConfiguration } from '../../core/configuration.ts';
 import type { ReservedJob } from '../../core/job.ts';
+import { ledgersOfKeys } from '../../core/limits.ts';
+import { parkingKeysOf } from '../../core/scope.ts';
 import type { JobHead } from '../../store/contract/job-fields.ts';
 import type { Reservation } from '../../store/contract/records.ts';
 import { announceLinesOf, submitContextOf } from '../../submit/submit.ts';
 import { chargeInDrafts, commitOf, type Draft, emptyDraft, postpone } from '../partition/commits.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { wakeLater, wakeLaterAt } from '../partition/timers.ts';
-import { recover, type Settlement } from '../recovery/recover.ts';
+import { type RecoveryResult, recover } from '../recovery/recover.ts';
 import { LOOK_AROUND_MS } from '../tuning.ts';
 import { chargedOf, LedgerCache } from '../view/ledger-cache.ts';
 import {
@@ -22,17 +25,16 @@ import {
   settleFrom,
   withoutSettled,
 } from '../view/settled.ts';
+import { counterOfEnds } from './count.ts';
 import type { LoadedPass } from './load.ts';
-import { type FreedParked, freedConflictKey, readFreed } from './parking.ts';
+import { type FreedParked, freedConflictKeys, readFreed } from './parking.ts';
 import { send } from './send.ts';
 
 export interface SettledPass extends LoadedPass {
-  /** The newest image of each job from hints and promotions. */
-  readonly images: Images;
-  /** Images of jobs that are in this partition, recovery's included. */
-  readonly seen: Images;
+  /** The newest image of each job in this partition that hints, promotions or recovery have shown. */
+  readonly imagesHere: Images;
   readonly settled: readonly Settled[];
-  readonly recovery: Settlement;
+  readonly recovery: RecoveryResult;
   /** Reservations that still hold capacity. */
   readonly reservations: readonly Reservation[];
   readonly inFlight: readonly ReservedJob[];
@@ -53,7 +55,7 @@ const NOTHING_PARKED: FreedParked = {
 export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   const { context, input, partition, between, nowMs, state, cached, due, carried } = loaded;
   const images = newestWith(newestOf(input.hints), [...due.promoted, ...due.overtaken]);
-  // True in one pass for each declaration, although moving the jobs for it may take several.
+  // This is true in one pass for each declaration, although moving the jobs for it may take several passes.
   const isRedeployed = carried !== undefined && state.carried?.version !== carried.version;
   const byHints = settleFrom(state.reservations, images);
   const recovery = await recover(context, {
@@ -70,16 +72,16 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
 
   const ledgerCache = openLedgers(loaded);
   const shown = newestWith(images, recovery.images);
-  const seen = imagesInPartition(partition, shown);
+  const imagesHere = imagesInPartition(partition, shown);
   input.inBackground(announceSeen(context, input.hints));
 
-  await readCosts(settled, ledgerCache);
+  await readCosts(context.configuration, settled, ledgerCache);
   await releaseLocks(loaded, settled);
-  const unparked = await unpark(loaded, settled, seen, inFlight);
+  const unparked = await unpark(loaded, settled, imagesHere, inFlight);
   const draft = beginAllButLast(loaded, settled, recovery, ledgerCache);
   input.inBackground(send(context, recovery.resend));
   const { wakeAtMs } = recovery;
-  // Passes in quick succession would ask for the same wake.
+  // Another pass has already sent a wake for this instant.
   if (wakeAtMs !== undefined && wakeAtMs !== cached.recoveryWakeAtMs) {
     cached.recoveryWakeAtMs = wakeAtMs;
     input.inBackground(wakeLaterAt(context, partition, wakeAtMs));
@@ -88,8 +90,7 @@ export async function settle(loaded: LoadedPass): Promise<SettledPass> {
   cached.markedCursor = unparked.cursor;
   return {
     ...loaded,
-    images,
-    seen,
+    imagesHere,
     settled,
     recovery,
     reservations,
@@ -109,11 +110,22 @@ function openLedgers({ context, partition, nowMs, state, cached }: LoadedPass): 
   return ledgerCache;
 }
 
-/** Reads what charging the settled attempts needs: the ledgers of their keys, and what was learned of those that succeeded. */
-async function readCosts(settled: readonly Settled[], ledgerCache: LedgerCache): Promise<void> {
+/**
+ * Reads the ledgers to which the settled attempts are charged, and the learned costs that change with those that
+ * succeeded.
+ */
+async function readCosts(
+  configuration: PoolConfiguration,
+  settled: readonly Settled[],
+  ledgerCache: LedgerCache,
+): Promise<void> {
   const succeeded = settled.filter((place) => place.succeeded);
+  const entries = settled.map(({ entry }) => entry);
   await Promise.all([
-    ledgerCache.readLedgers(settled.map(({ entry }) => entry.fairnessKey)),
+    ledgerCache.readLedgers([
+      ...entries.map(({ fairnessKey }) => fairnessKey),
+      ...ledgersOfKeys(configuration, entries),
+    ]),
     ledgerCache.readEstimates(succeeded.map(({ entry, resourceId }) => ({ type: entry.type, resourceId }))),
   ]);
 }
@@ -132,7 +144,7 @@ async function releaseLocks(
 async function unpark(
   { context, input, partition, nowMs, state, cached }: LoadedPass,
   settled: readonly Settled[],
-  seen: Images,
+  imagesHere: Images,
   inFlight: readonly ReservedJob[],
 ): Promise<FreedParked> {
   const freedKeys = [...cached.freedConflictKeys];
@@ -141,13 +153,12 @@ async function unpark(
   if (isRoundDue) cached.sweptAtMs = nowMs;
   // planted: parked-by-another
   if (!state.parks) return NOTHING_PARKED;
-  const types = typesByName(context.configuration);
   const freed = new Set([
     ...freedKeys,
     // planted: parked-not-freed
-    ...settled.flatMap(({ entry }) => conflictKeysOf(types, entry)),
+    ...settled.flatMap(({ entry }) => parkingKeysOf(context.configuration, entry)),
     // planted: parked-not-freed-2
-    ...[...seen.values()].flatMap((job: JobHead) => freedConflictKey(context, job) ?? []),
+    ...[...imagesHere.values()].flatMap((job: JobHead) => freedConflictKeys(context, job)),
   ]);
   return readFreed(context, {
     partition,
@@ -162,21 +173,21 @@ async function unpark(
 
 /** Begins to write all commits of the settlement except the last. Returns the draft of the last. */
 function beginAllButLast(
-  { commits }: LoadedPass,
+  { context, commits, nowMs }: LoadedPass,
   settled: readonly Settled[],
-  { postponed }: Settlement,
+  { postponed }: RecoveryResult,
   ledgerCache: LedgerCache,
 ): Draft {
-  const drafts = chargeInDrafts(settled, ledgerCache);
+  const drafts = chargeInDrafts(settled, ledgerCache, counterOfEnds(context, nowMs));
   const touched = new Set(settled.map(({ reservation }) => reservation.batchId));
-  const isTouched = ({ reservation }: Settlement['postponed'][number]): boolean =>
+  const isTouched = ({ reservation }: RecoveryResult['postponed'][number]): boolean =>
     touched.has(reservation.batchId);
   postpone(
     drafts,
     postponed.filter((each) => !isTouched(each)),
   );
-  // One commit either drops entries of a reservation or postpones it. An earlier check must be written in a commit of its own,
-  // because no other pass would make it.
+  // One commit cannot both drop entries of a reservation and change its check. A later check may be left out, because the old
+  // one still comes. An earlier check gets a commit of its own, because otherwise nothing would check the reservation in time.
   const sooner = postponed.filter((each) => isTouched(each) && each.checkAtMs < each.reservation.checkAtMs);
   if (sooner.length > 0) {
     drafts.push(emptyDraft());
@@ -187,7 +198,7 @@ function beginAllButLast(
   return last;
 }
 
-/** Images of jobs in this partition. A job may have moved to another one since its hint was sent. */
+/** Returns the images of jobs in this partition. A job may have moved to another one since its hint was sent. */
 function imagesInPartition(partition: number, images: Images): Images {
   for (const job of images.values())
     if (job.partition !== partition)

@@ -7,25 +7,31 @@ import { afterWorkerGone } from '../../core/retry.ts';
 import type { PassStore, RequestOf } from '../../store/contract/verbs.ts';
 import type { DispatchContext } from '../partition/context.ts';
 
-type Lost = Awaited<ReturnType<PassStore['loseWorker']>>;
+type Lost = Awaited<ReturnType<PassStore['endUnfinished']>>;
 
 /**
- * Ends the attempt, fenced by its claim. `say` gives the log message, depending on whether the attempt counts as lost or as
- * failed.
+ * Ends the running attempt of a job, fenced by its claim. `say` returns the message for the log, which depends on whether the attempt
+ * counts as lost or as failed.
  */
 export async function loseAttempt(
   {
     store,
     random,
     log,
-  }: Pick<DispatchContext, 'random' | 'log'> & { readonly store: Pick<PassStore, 'loseWorker'> },
+  }: Pick<DispatchContext, 'random' | 'log'> & { readonly store: Pick<PassStore, 'endUnfinished'> },
   job: MovingJob,
   type: Parameters<typeof afterWorkerGone>[1],
   nowMs: number,
-  say: (as: RequestOf<'loseWorker'>['as']) => string,
+  say: (as: RequestOf<'endUnfinished'>['as']) => string,
 ): Promise<Lost> {
   const { as, verdict } = afterWorkerGone(job, type, random(), nowMs);
-  const outcome = await store.loseWorker({ job, verdict, as, nowMs, expiresAtMs: nowMs + TERMINAL_TTL_MS });
+  const outcome = await store.endUnfinished({
+    job,
+    verdict,
+    as,
+    nowMs,
+    expiresAtMs: nowMs + TERMINAL_TTL_MS,
+  });
   const isFinal = verdict.kind === 'failed' && outcome.kind === 'finished';
   log[isFinal ? 'error' : 'warn'](say(as), {
     jobId: job.id,

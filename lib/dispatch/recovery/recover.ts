@@ -22,6 +22,7 @@ import {
   plannedOf,
   type ReservationEntry,
   type Settled,
+  startByOf,
 } from '../view/settled.ts';
 import { loseAttempt } from './lose.ts';
 import {
@@ -35,25 +36,29 @@ import {
   withDeferredLosses,
 } from './silence.ts';
 
-export interface Settlement {
+export interface RecoveryResult {
   readonly settled: readonly Settled[];
   readonly postponed: readonly { readonly reservation: Reservation; readonly checkAtMs: number }[];
   /** Messages to send again, for jobs that no worker has started in time. */
   readonly resend: readonly FleetMessage[];
   /** Jobs that recovery has changed. They may be candidates again. */
   readonly images: readonly MovingJob[];
-  /** When the partition was observed, for the next commit to write. */
-  readonly attendance: Observation;
+  /** The time over which passes have read the partition regularly, for the next commit to write. */
+  readonly observation: Observation;
   /**
-   * When another pass is needed, epoch ms: for deferred losses, for entries beyond this pass's bound, or for the end of an
-   * attempt's own time.
+   * Epoch ms at which another pass is needed, for deferred losses, for entries beyond this pass's bound, or for the end
+   * of an attempt's own time. Undefined: none is.
    */
   readonly wakeAtMs?: number | undefined;
   /**
-   * More reservations are due than one pass looks up, and some of those looked up had been missed, so others may have been, too.
+   * Whether another pass should follow at once: more checks are due than one pass makes, and this pass settled or sent something, so
+   * the other checks probably have work, too. False if the ramp (`rampOf`) cut this pass short: `wakeAtMs` says when the next one comes.
    */
   readonly isMore: boolean;
-  /** In how many ms attempts end whose end no other event reports, once for each second. */
+  /**
+   * In how many milliseconds attempts will end whose ends no event will report, so that a wake is sent; one number for each
+   * second with such ends.
+   */
   readonly endsInMs: readonly number[];
   /**
    * Epoch ms: every job that ran under a lease which had ended by then was ended as lost. Undefined: no lease had ended, or some
@@ -86,12 +91,15 @@ function mayStillRun(
 }
 
 /**
- * Whether the record of the job's own worker incarnation exists. The ended lease of another incarnation then does not concern the
- * job.
+ * Whether there is a record of the very incarnation that runs the job. If so, the ended lease of another incarnation
+ * does not concern the job.
  */
 const hasOwnRecord = (workers: ReadonlyMap<string, WorkerRecord>, { worker }: MovingJob): boolean =>
   worker !== undefined && workers.get(worker.workerId)?.incarnation === worker.incarnation;
-/** The job's type as declared when the job was claimed. If that is no longer known, as declared now. */
+/**
+ * Returns the job's type as it was declared when the job was claimed. If that declaration is no longer known, the type
+ * as it is declared now.
+ */
 async function typeOf(
   { configuration, deployed }: DispatchContext,
   job: MovingJob,
@@ -120,14 +128,20 @@ async function endLostAttempt(
   // planted: loss-by-own-clock
   const durationMs = Math.max(0, (outcome.job.finishedAtMs ?? nowMs) - startedAtMs);
   return {
-    settled: { ...place, durationMs, succeeded: false, endedAtMs: outcome.job.finishedAtMs ?? nowMs },
+    settled: {
+      ...place,
+      state: outcome.job.state,
+      durationMs,
+      succeeded: false,
+      endedAtMs: outcome.job.finishedAtMs ?? nowMs,
+    },
     job: outcome.job,
   };
 }
 
 /**
- * Takes back the claim of a job whose fleet is no longer declared, so no worker would start it. Undefined: the job has started or
- * moved on.
+ * Takes back the claim of a job whose fleet is no longer declared: no worker would start the job. Returns the job as it
+ * is then; undefined: it has started or moved on.
  */
 async function returnClaim(
   context: DispatchContext,
@@ -167,7 +181,10 @@ async function promoteLost(
   return moved.filter((job) => job !== undefined);
 }
 
-/** The history event of a job whose reservation entry is given up unclaimed. */
+/**
+ * Returns the event for the history of a job whose reservation entry is given up without a claim. Undefined: the job is
+ * not there.
+ */
 const historyOfGivenUp = (
   place: Pick<Settled, 'reservation' | 'position'>,
   job: MovingJob | undefined,
@@ -182,18 +199,28 @@ interface LookedUp {
 }
 
 /**
- * Order of work in a bounded pass: entries that can be settled or sent at once, then entries to give up, then attempts to end as lost.
+ * The order in which a pass works, because its actions are bounded: entries that can be settled or sent at once, then
+ * entries to give up, then attempts to end as lost.
  */
-const STATUS_ORDER: readonly AttemptStatus['kind'][] = ['ended', 'gone', 'claimed', 'mayCome', 'running'];
+const STATUS_ORDER: readonly AttemptStatus['kind'][] = [
+  'ended',
+  'neverClaimed',
+  'claimed',
+  'mayCome',
+  'running',
+];
 
 export interface RecoveryInput {
   readonly state: PartitionState;
   /** Epoch ms by this dispatcher's clock, not later than the read of the partition. */
   readonly loadedAtMs: number;
   readonly settledAlready: readonly Settled[];
-  /** Look up all entries, whether or not their check is due. */
+  /** Whether to look up all entries, even if their check is not due. */
   readonly checksAll: boolean;
-  /** The declaration has changed since the last pass: also look up everything that was claimed for fleets that are gone. */
+  /**
+   * Whether the declaration has changed since the last pass. If so, everything that was claimed for fleets that are
+   * gone is looked up, too.
+   */
   readonly isRedeployed: boolean;
   /** Undefined: the pool has always had one partition. */
   readonly between?: Pick<BetweenPartitions, 'lockOfEntry'> | undefined;
@@ -207,14 +234,14 @@ export interface RecoveryInput {
  *
  * Source: design, Recovery; workload-distribution, "Incremental Recovery".
  */
-export async function recover(context: DispatchContext, input: RecoveryInput): Promise<Settlement> {
+export async function recover(context: DispatchContext, input: RecoveryInput): Promise<RecoveryResult> {
   const { state, loadedAtMs } = input;
-  const known = joinObservations(state.attendance, state.lookout);
-  const attendance = extendObservation(known, loadedAtMs, context.clock.nowMs());
+  const known = joinObservations(state.observation, state.lookout);
+  const observation = extendObservation(known, loadedAtMs, context.clock.nowMs());
   const suspicion = suspicionOf(state, loadedAtMs);
   const looked = reservationsDue(context, input, suspicion);
   if (looked.checked.length + looked.others.length > 0)
-    return new Recovery(context, input, attendance, suspicion, looked).run();
+    return new Recovery(context, input, observation, suspicion, looked).run();
   return {
     settled: [],
     postponed: [],
@@ -222,8 +249,8 @@ export async function recover(context: DispatchContext, input: RecoveryInput): P
     endsInMs: [],
     resend: [],
     images: [],
-    attendance: withDeferredLosses(attendance, false, loadedAtMs),
-    // Without reservations no job can be lost, so this need not be noted before one runs.
+    observation: withDeferredLosses(observation, false, loadedAtMs),
+    // Without reservations no job can be lost, so the ends of leases need not be noted.
     judgedUntilMs: state.reservations.length > 0 ? suspicion?.untilMs : undefined,
   };
 }
@@ -234,7 +261,7 @@ interface DueReservations {
   readonly checked: readonly Reservation[];
   /** Other reservations with an entry that may have lost its worker. */
   readonly others: readonly Reservation[];
-  /** More checks are due than one pass makes. */
+  /** Whether more checks are due than one pass makes. */
   readonly hasMoreDue: boolean;
 }
 
@@ -250,7 +277,8 @@ function reservationsDue(
   // planted: looks-up-in-turn
   const due = allDue.slice(0, checksAll ? undefined : budget.checkMax);
   const hasMoreDue = due.length < allDue.length;
-  // All of them are looked up at once, because this happens in one pass for each declaration and no other event reports them.
+  // Entries for fleets that the declaration has removed. All of them are looked up at once: only one pass for each declaration does so,
+  // and no other event reports these entries.
   const orphaned = isRedeployed ? orphanedAmong(state.reservations, configuration) : [];
   const checked = [...new Set([...due, ...orphaned])];
   // planted: patient-checks-2
@@ -277,9 +305,9 @@ class Recovery {
   readonly #context: DispatchContext;
   readonly #input: RecoveryInput;
   readonly #nowMs: number;
-  readonly #attendance: Observation;
+  readonly #observation: Observation;
   readonly #suspicion: SuspectEntries | undefined;
-  /** Reservations whose check is due. */
+  /** Reservations whose check is due, and those that a redeploy concerns. */
   readonly #checked: ReadonlySet<Reservation>;
   readonly #others: readonly Reservation[];
   readonly #hasMoreDue: boolean;
@@ -293,38 +321,39 @@ class Recovery {
   readonly #unclaimed: ReservationEntry[] = [];
   /** Jobs whose attempts were ended as lost. */
   readonly #taken: MovingJob[] = [];
-  /** How many more entries this pass may act on. */
+  /** How many more entries this pass may send again, give up or end as lost. */
   #actionsLeft: number;
-  /** Ids of reservations: those with an entry beyond that bound, and those with a loss that the outage guard defers. */
+  /** Ids of the reservations with an entry that `#actionsLeft` leaves to a later pass. */
   readonly #beyondBound = new Set<string>();
+  /** Ids of the reservations with a loss that the outage guard defers (`mayDeclareLost`). */
   readonly #deferred = new Set<string>();
   /** By reservation id: when an attempt's own time ends, epoch ms, if that is before its next check. */
   readonly #endsAtMs = new Map<string, number>();
-  /** When attempts end whose end no other event reports, epoch ms, rounded up to seconds. */
+  /** Epoch ms, rounded up to seconds: ends of attempts that no event will report, so a wake is sent for each. */
   readonly #unreportedEndsMs = new Set<number>();
   #hasHandledAll = true;
 
   constructor(
     context: DispatchContext,
     input: RecoveryInput,
-    attendance: Observation,
+    observation: Observation,
     suspicion: SuspectEntries | undefined,
     { checked, others, hasMoreDue }: DueReservations,
   ) {
     this.#context = context;
     this.#input = input;
     this.#nowMs = context.clock.nowMs();
-    this.#attendance = attendance;
+    this.#observation = observation;
     this.#suspicion = suspicion;
     this.#checked = new Set(checked);
     this.#others = others;
     this.#hasMoreDue = hasMoreDue;
     this.#workers = new Map(input.state.workers.map((worker) => [worker.workerId, worker]));
     this.#fleets = new Set(context.configuration.fleets.map(({ fleet }) => fleet));
-    this.#actionsLeft = rampOf(attendance, input.loadedAtMs);
+    this.#actionsLeft = rampOf(observation, input.loadedAtMs);
   }
 
-  async run(): Promise<Settlement> {
+  async run(): Promise<RecoveryResult> {
     const lookedUp = await this.#lookUp();
     const resumes = new Set(
       this.#context.configuration.types.flatMap(({ type, onWorkerLost }) =>
@@ -342,7 +371,7 @@ class Recovery {
     }
     // planted: lost-not-shown
     this.#images.push(...(await promoteLost(this.#context, this.#taken, this.#nowMs)));
-    return this.#settlement();
+    return this.#result();
   }
 
   async #lookUp(): Promise<readonly LookedUp[]> {
@@ -368,7 +397,7 @@ class Recovery {
       case 'ended':
         this.#settleEnded(place, job, status);
         break;
-      case 'gone':
+      case 'neverClaimed':
         this.#settled.push({ ...place, succeeded: false });
         break;
       case 'mayCome':
@@ -393,6 +422,7 @@ class Recovery {
   ): void {
     this.#settled.push({
       ...place,
+      state: job?.state,
       resourceId: job?.resourceId,
       durationMs,
       endedAtMs,
@@ -471,13 +501,14 @@ class Recovery {
   #mustSendAgain(place: ReservationEntry): boolean {
     // A worker that is gone may have received the message. The queue would deliver it again, but only after the visibility
     // timeout.
-    const isLost = this.#isSuspected(place) && mayDeclareLost(this.#attendance, this.#input.loadedAtMs);
+    const isLost = this.#isSuspected(place) && mayDeclareLost(this.#observation, this.#input.loadedAtMs);
     return (this.#isDue(place) || isLost) && this.#mayActOn(place);
   }
 
   #send(place: ReservationEntry): void {
     const { id, fleet } = place.entry;
-    this.#resend.push({ fleet, message: { jobId: id, claimId: claimIdOfEntry(place) }, isAlone: true });
+    const message = { jobId: id, claimId: claimIdOfEntry(place), ...startByOf(place.entry) };
+    this.#resend.push({ fleet, message, isAlone: true });
   }
 
   async #checkRunning(place: ReservationEntry, job: MovingJob, startedAtMs: number): Promise<void> {
@@ -493,7 +524,7 @@ class Recovery {
       return;
     }
     // The outage guard protects processes only. A function's lease stands on its job and is not renewed through the store.
-    if (job.runUntilMs === undefined && !mayDeclareLost(this.#attendance, loadedAtMs)) {
+    if (job.runUntilMs === undefined && !mayDeclareLost(this.#observation, loadedAtMs)) {
       this.#deferred.add(place.reservation.batchId);
       return;
     }
@@ -505,8 +536,8 @@ class Recovery {
   }
 
   /**
-   * Whether the job runs on a function of a removed fleet. Its queue was removed too, and with it the message that would report
-   * the function's death.
+   * Whether no event will report the end of the job's attempt: it runs on a function of a removed fleet. The queue of
+   * the fleet was removed, too, and with it the message that would report the function's death.
    */
   #endsUnreported({ entry }: ReservationEntry, { runUntilMs }: MovingJob): boolean {
     return this.#input.isRedeployed && runUntilMs !== undefined && !this.#fleets.has(entry.fleet);
@@ -541,11 +572,12 @@ class Recovery {
     // planted: unheard-end
     if (endMs < againAtMs)
       this.#endsAtMs.set(batchId, Math.min(endMs, this.#endsAtMs.get(batchId) ?? Infinity));
-    // A check that becomes due earlier causes no pass by itself, so a wake is sent for the end.
+    // The reservation's next check is due before the end, but a check that becomes due causes no pass by itself. So a wake is sent for
+    // the end.
     else if (endsUnreported) this.#unreportedEndsMs.add(Math.ceil(endMs / WAKE_STEP_MS) * WAKE_STEP_MS);
   }
 
-  #settlement(): Settlement {
+  #result(): RecoveryResult {
     const { log, budget } = this.#context;
     const { loadedAtMs } = this.#input;
     const nowMs = this.#nowMs;
@@ -554,7 +586,7 @@ class Recovery {
     if (isDeferred) {
       log.warn('losses are deferred: the partition was not read for a while', {
         reservations: this.#deferred.size,
-        attendedSinceMs: this.#attendance.sinceMs,
+        observedSinceMs: this.#observation.sinceMs,
       });
     }
     const soon = nextRecoveryAt('ramped', loadedAtMs);
@@ -575,7 +607,7 @@ class Recovery {
         .map((reservation) => ({ reservation, checkAtMs: checkAtMsOf(reservation) })),
       resend: this.#resend,
       images: this.#images,
-      attendance: withDeferredLosses(this.#attendance, isDeferred, loadedAtMs),
+      observation: withDeferredLosses(this.#observation, isDeferred, loadedAtMs),
       wakeAtMs: soonest(
         isCut ? soon.wakeAtMs : undefined,
         isDeferred ? later.wakeAtMs : undefined,

@@ -50,10 +50,10 @@ export const leaseInForceMs = ({
 }: Pick<WorkerRecord, 'heardAtMs' | 'expiresAtMs'>): number | undefined =>
   heardAtMs === undefined ? undefined : expiresAtMs - heardAtMs - CLOCK_SKEW_MAX_MS;
 
-/** Such a gap between two reads may hide an outage of a whole lease. */
+/** The least gap between two reads of a partition that may hide an outage of a whole lease. */
 export const GAP_MAX_MS = WORKER_LEASE_MS - CLOCK_SKEW_MAX_MS;
-/** So long a partition must have been attended before a worker's silence counts against it. */
-export const ATTENDED_MS = WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS;
+/** A partition must have been observed for so long before a worker whose lease has ended may be declared lost. */
+export const OBSERVED_MS = WORKER_LEASE_MS + CLOCK_SKEW_MAX_MS;
 
 /** Combines the observation in the partition summary with that of the worker checks between passes. */
 export function joinObservations(
@@ -74,8 +74,9 @@ export function joinObservations(
 }
 
 /**
- * The observation after another read. The read happened between `nowMs` and `readMs`, and the process may have been suspended
- * between them. So an observation begins at the later instant, and extends to the earlier one.
+ * Returns the observation after another read. The read happened between `nowMs` and `readMs`, and the process may have
+ * been suspended between them. So a new observation begins at the later instant, and an observation that goes on
+ * extends to the earlier one.
  */
 export function extendObservation(
   before: Observation | undefined,
@@ -84,9 +85,10 @@ export function extendObservation(
 ): Observation {
   if (before === undefined) return { sinceMs: readMs, atMs: nowMs };
   const gapMs = readMs - before.atMs;
-  // The earlier time is from a clock that was far ahead, and is ignored.
+  // The observation was written by a clock that was far ahead, so it is ignored.
   if (gapMs < -CLOCK_SKEW_MAX_MS) return { sinceMs: readMs, atMs: nowMs };
-  // Two ticks, and one that was late: what was held back before has nothing to do with now.
+  // If the gap is longer than two ticks, one of them late, the deferral of losses ends: losses that were deferred before the gap have
+  // nothing to do with the present ones.
   const heldBackSinceMs = gapMs > 2 * LOOK_AHEAD_MS ? undefined : before.heldBackSinceMs;
   return {
     sinceMs: gapMs >= GAP_MAX_MS ? readMs : before.sinceMs,
@@ -97,24 +99,31 @@ export function extendObservation(
 
 /** Whether a worker whose lease has ended may be declared lost. */
 export function mayDeclareLost({ sinceMs, heldBackSinceMs }: Observation, nowMs: number): boolean {
-  if (nowMs - sinceMs >= ATTENDED_MS) return true;
+  if (nowMs - sinceMs >= OBSERVED_MS) return true;
   return heldBackSinceMs !== undefined && nowMs - heldBackSinceMs >= HELD_BACK_MAX_MS;
 }
 
-/** The observation as a pass leaves it, with the instant since which losses are deferred. */
-export function withDeferredLosses(attendance: Observation, isDeferred: boolean, nowMs: number): Observation {
-  const { heldBackSinceMs, ...rest } = attendance;
-  if (nowMs - attendance.sinceMs >= ATTENDED_MS) return rest;
+/** Returns the observation as a pass leaves it, with the instant since which losses are deferred. */
+export function withDeferredLosses(
+  observation: Observation,
+  isDeferred: boolean,
+  nowMs: number,
+): Observation {
+  const { heldBackSinceMs, ...rest } = observation;
+  if (nowMs - observation.sinceMs >= OBSERVED_MS) return rest;
   const sinceMs = heldBackSinceMs ?? (isDeferred ? nowMs : undefined);
   return sinceMs === undefined ? rest : { ...rest, heldBackSinceMs: sinceMs };
 }
 
-/** Time is cut into windows; a pass that leaves something to the next one sees to it that there is a pass in it. */
+/**
+ * Lengths of the windows into which time is divided. A pass that leaves something to a later pass makes sure that a
+ * pass comes in the next window.
+ */
 const WINDOW_MS = { heldBack: CLOCK_SKEW_MAX_MS, ramped: RAMP_DOUBLES_MS } as const;
 
 /**
- * When to look again at what this pass has deferred or not reached. All passes in one window answer the same, so that one wake
- * serves them all.
+ * Returns when a pass must look again at the entries that this pass has deferred or not reached. All passes in one
+ * window return the same, so that one wake serves them all.
  */
 export function nextRecoveryAt(
   why: keyof typeof WINDOW_MS,
@@ -122,19 +131,20 @@ export function nextRecoveryAt(
 ): { readonly checkAtMs: number; readonly wakeAtMs: number } {
   const windowMs = WINDOW_MS[why];
   const checkAtMs = (Math.floor(nowMs / windowMs) + 1) * windowMs;
-  // A dispatcher whose clock is behind is to be in that window too.
+  // The wake comes a little later than the check is due, so that it is due by the clock of a dispatcher that is behind,
+  // too.
   return { checkAtMs, wakeAtMs: checkAtMs + WAKE_STEP_MS };
 }
 
-/** How many entries one pass may send again, give up or end as lost. */
+/** Returns how many entries one pass may send again, give up or end as lost. */
 export function rampOf({ sinceMs }: Observation, nowMs: number): number {
   const doublings = Math.floor(Math.max(0, nowMs - sinceMs) / RAMP_DOUBLES_MS);
   return RAMP_FIRST * 2 ** doublings;
 }
 
 /**
- * While jobs run on processes, a look comes this often: less than the gap that may hide an outage, with what queues and
- * cold starts take.
+ * Milliseconds between two checks of the workers while jobs run on processes: less than the gap that may hide an
+ * outage, minus the time that queues and cold starts take.
  */
 export const LOOK_EVERY_MS = GAP_MAX_MS - WAKE_TAKES_MS;
 
@@ -144,14 +154,17 @@ interface LeaseEnd {
   readonly atMs: number;
 }
 
-function leaseEndsOf({ workers, gone }: Pick<PartitionState, 'workers' | 'gone'>): readonly LeaseEnd[] {
+function leaseEndsOf({
+  workers,
+  expiredWorkers,
+}: Pick<PartitionState, 'workers' | 'expiredWorkers'>): readonly LeaseEnd[] {
   return [
     ...workers.flatMap(({ fleet, expiresAtMs, formerUntilMs }) => [
       { fleet, atMs: expiresAtMs },
       // planted: former-lives
       ...(formerUntilMs === undefined ? [] : [{ fleet, atMs: formerUntilMs }]),
     ]),
-    ...gone.map(({ fleet, expiresAtMs, formerUntilMs = 0 }) => ({
+    ...expiredWorkers.map(({ fleet, expiresAtMs, formerUntilMs = 0 }) => ({
       fleet,
       atMs: Math.max(expiresAtMs, formerUntilMs),
     })),
@@ -161,13 +174,13 @@ function leaseEndsOf({ workers, gone }: Pick<PartitionState, 'workers' | 'gone'>
 /** Reservation entries that may have lost their worker. */
 export interface SuspectEntries {
   readonly isSuspect: (reservation: Reservation, position: number, entry: ReservedJob) => boolean;
-  /** The latest lease end that this is about, epoch ms. */
+  /** Epoch ms: the latest end of a lease for which these entries are suspect. */
   readonly untilMs: number;
 }
 
-/** The entries to look up because leases have ended. Undefined: all ended leases were handled. */
+/** Returns the entries to look up because leases have ended. Undefined: all ended leases were handled. */
 export function suspicionOf(
-  state: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
+  state: Pick<PartitionState, 'workers' | 'expiredWorkers' | 'lookout'>,
   nowMs: number,
 ): SuspectEntries | undefined {
   const judgedUntilMs = state.lookout?.judgedUntilMs ?? 0;
@@ -188,11 +201,11 @@ export function suspicionOf(
 
 /** Whether any of these entries may run on a worker process. */
 export function runsOnWorkers(
-  { workers, gone, lookout }: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
+  { workers, expiredWorkers, lookout }: Pick<PartitionState, 'workers' | 'expiredWorkers' | 'lookout'>,
   places: Iterable<ReservedJob>,
 ): boolean {
   const judgedUntilMs = lookout?.judgedUntilMs ?? 0;
-  const unhandled = gone.filter(
+  const unhandled = expiredWorkers.filter(
     ({ expiresAtMs, formerUntilMs = 0 }) => Math.max(expiresAtMs, formerUntilMs) > judgedUntilMs,
   );
   const fleets = new Set([...workers, ...unhandled].map(({ fleet }) => fleet));
@@ -201,9 +214,9 @@ export function runsOnWorkers(
   return false;
 }
 
-/** The next end of a lease, epoch ms. Undefined: no lease is running. */
+/** Returns the next end of a lease, epoch ms. Undefined: no lease is running. */
 export function nextLeaseEndMs(
-  state: Pick<PartitionState, 'workers' | 'gone'>,
+  state: Pick<PartitionState, 'workers' | 'expiredWorkers'>,
   nowMs: number,
 ): number | undefined {
   const coming = leaseEndsOf(state).flatMap(({ atMs }) => (atMs > nowMs ? [atMs] : []));
@@ -211,24 +224,25 @@ export function nextLeaseEndMs(
 }
 
 /**
- * When the next worker check is due, in whole seconds from now. It comes soon enough to leave no gap, and not after the next end
- * of a lease, nor after the instant from which an ended lease may count. If a lease has ended, it comes again soon.
+ * Returns when the next worker check is due, epoch ms, a whole number of seconds from now. It comes soon enough to
+ * leave no gap, and not after the next end of a lease, nor after the instant from which an ended lease may count. If a
+ * lease has ended, it comes again soon.
  */
 export function nextWorkerCheckAtMs(
-  state: Pick<PartitionState, 'workers' | 'gone' | 'lookout'>,
-  attendance: Observation,
-  /** When the state was loaded, epoch ms. Leases that ended since then were not seen. */
+  state: Pick<PartitionState, 'workers' | 'expiredWorkers' | 'lookout'>,
+  observation: Observation,
+  /** Epoch ms at which the state was loaded. Leases that ended since then were not seen. */
   loadedAtMs: number,
   nowMs: number,
 ): number {
   const isSuspicious = suspicionOf(state, loadedAtMs) !== undefined;
-  const isDeferred = isSuspicious && !mayDeclareLost(attendance, loadedAtMs);
+  const isDeferred = isSuspicious && !mayDeclareLost(observation, loadedAtMs);
   const inMs = Math.min(
     LOOK_EVERY_MS,
     (nextLeaseEndMs(state, loadedAtMs) ?? Infinity) - nowMs,
     isSuspicious && !isDeferred ? CONFIRM_MS : Infinity,
     isDeferred
-      ? Math.ceil((attendance.sinceMs + ATTENDED_MS - nowMs) / WAKE_STEP_MS) * WAKE_STEP_MS
+      ? Math.ceil((observation.sinceMs + OBSERVED_MS - nowMs) / WAKE_STEP_MS) * WAKE_STEP_MS
       : Infinity,
   );
   return nowMs + Math.max(WAKE_STEP_MS, Math.floor(inMs / WAKE_STEP_MS) * WAKE_STEP_MS);
@@ -261,8 +275,11 @@ export interface AfterPass {
   readonly loadedAtMs: number;
   /** Jobs that hold capacity after the pass. */
   readonly held: readonly ReservedJob[];
-  readonly attendance: Observation;
-  /** Epoch ms: every job that ran under a lease which had ended by then was ended as lost. Undefined: the pass did not look. */
+  readonly observation: Observation;
+  /**
+   * Epoch ms: every job that ran under a lease which had ended by then was ended as lost. Undefined: the pass did not look, or some
+   * of these jobs are left.
+   */
   readonly judgedUntilMs: number | undefined;
 }
 
@@ -273,19 +290,19 @@ export interface AfterPass {
 export async function scheduleWorkerCheck(
   context: DispatchContext,
   partition: number,
-  { state, loadedAtMs, held, attendance, judgedUntilMs }: AfterPass,
+  { state, loadedAtMs, held, observation, judgedUntilMs }: AfterPass,
 ): Promise<void> {
   const { store, clock, log } = context;
   const { lookout } = state;
   const nowMs = clock.nowMs();
-  const { sinceMs, atMs } = attendance;
+  const { sinceMs, atMs } = observation;
   // planted: no-looks
   const isMissing = runsOnWorkers(state, held) && !isOnItsWay(lookout, nowMs);
   const isNews = judgedUntilMs !== undefined && judgedUntilMs > (lookout?.judgedUntilMs ?? 0);
   const handled = Math.max(judgedUntilMs ?? 0, lookout?.judgedUntilMs ?? 0);
   try {
     if (isMissing) {
-      const nextAtMs = nextWorkerCheckAtMs(state, attendance, loadedAtMs, nowMs);
+      const nextAtMs = nextWorkerCheckAtMs(state, observation, loadedAtMs, nowMs);
       await sendNextCheck(context, partition, lookout, { sinceMs, atMs, nextAtMs, judgedUntilMs: handled });
     } else if (isNews) {
       const nextAtMs = lookout?.nextAtMs ?? 0;

@@ -10,9 +10,8 @@ import {
   roleOf,
   roleStep,
 } from '../../core/ring.ts';
-import type { DispatcherRecord } from '../../store/contract/records.ts';
+import { type DispatcherRecord, isLedAt } from '../../store/contract/records.ts';
 import { type LeadEnd, type LeadTotals, lead } from '../lead/lead.ts';
-import { isLedBy } from '../pass/load.ts';
 import { MISSED_MAX, REPEAT_MS } from '../tuning.ts';
 import type { LoadMeter } from './load.ts';
 import type { Membership } from './membership.ts';
@@ -24,11 +23,11 @@ interface Duty {
   readonly partition: number;
   role: PartitionRole;
   wanted: PartitionRole;
-  /** Membership rounds in a row in which the ring's leader did not lead while this resident was on standby. */
+  /** In how many renewals in a row this resident was on standby and the dispatcher that the ring names as leader did not lead. */
   missed: number;
   /** Whether this resident leads the partition now. */
   isLeading: boolean;
-  /** Runs while this resident tries to lead, or leads. */
+  /** The task that tries to lead the partition, and leads it; undefined: this resident does not want to lead it. */
   task?: { readonly end: AbortController; readonly ended: Promise<void> } | undefined;
 }
 
@@ -56,12 +55,12 @@ export class Duties {
     return this.#totals;
   }
 
-  /** Number of partitions that exist, or have ever existed. */
+  /** Returns the number of partitions that exist, or have ever existed. */
   get count(): number {
     return this.#known().length;
   }
 
-  /** The partitions that this resident leads. */
+  /** Returns the partitions that this resident leads. */
   led(): readonly number[] {
     return this.#all.flatMap(({ partition, isLeading }) => (isLeading ? [partition] : []));
   }
@@ -141,8 +140,7 @@ export class Duties {
       let pauseMs = pollMs;
       try {
         const isFree =
-          this.#membership.isMember() &&
-          !isLedBy(await store.readLeader(partition), undefined, clock.nowMs());
+          this.#membership.isMember() && !isLedAt(await store.readLeader(partition), clock.nowMs());
         if (isFree) await this.#lead(duty, end);
       } catch (error) {
         log.warn('a partition could not be led; trying again', { partition, error: String(error) });

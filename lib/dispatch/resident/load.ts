@@ -22,7 +22,7 @@ export class LoadMeter {
     this.#sinceMonotonicMs = settings.clock.monotonicMs();
   }
 
-  /** The count in progress. */
+  /** Resolves when the count in progress has ended; undefined: none is in progress. */
   get counting(): Promise<void> | undefined {
     return this.#counting;
   }
@@ -32,7 +32,7 @@ export class LoadMeter {
     this.#inPassesMs += passMs;
   }
 
-  /** The load since the last call. Starts the next count if it is due. */
+  /** Returns the load since the last call, and starts the next count if it is due. */
   now(leads: readonly number[]): DispatcherLoad {
     const { clock, countEveryMs, vitals } = this.#settings;
     const nowMonotonicMs = clock.monotonicMs();

@@ -13,11 +13,11 @@ export class Membership {
   readonly life: DispatcherIdentity;
   readonly #meter: LoadMeter;
   #untilMonotonicMs = -Infinity;
-  /** How slowly the store answers, as used to extend the lease. */
+  /** How many milliseconds a slow store takes to answer, as used to extend the lease. */
   #slowMs = 0;
   /** When the first renewal since the last answer was sent. */
   #askedFirstMonotonicMs = Infinity;
-  /** The latest expiry that was asked for, epoch ms. */
+  /** The latest expiry that a renewal has asked for, epoch ms. */
   #expiresAtMs = 0;
 
   constructor(settings: ResidentSettings, life: DispatcherIdentity, meter: LoadMeter) {

@@ -27,16 +27,20 @@ export interface ResidentOptions {
   readonly metrics?: Metrics | undefined;
   /** Unique among live dispatchers. A new incarnation of the same id supersedes the former one. */
   readonly dispatcherId: string;
-  /** @default DISPATCH_BUDGET */
+  /**
+   * Bounds of one lead and of one pass: times, and numbers of passes, jobs and reads.
+   * @default DISPATCH_BUDGET
+   */
   readonly budget?: DispatchBudget | undefined;
   /** How long the membership lasts without renewal. @default 15 s */
   readonly memberLeaseMs?: number | undefined;
   /**
-   * Time between looks for letters in each partition that it leads. During activity and for 10 s after, 28 ms if that is shorter.
+   * The time between two reads of the letters of each partition that it leads. While something happens, and for 10 s
+   * after that, it is 28 ms, if that is shorter.
    * @default 250 ms
    */
   readonly pollMs?: number | undefined;
-  /** Longest time without a pass in a partition that it leads. @default 60 s, as the tick */
+  /** The longest time without a pass in each partition that it leads. @default 60 s, the period of the tick */
   readonly passEveryMs?: number | undefined;
   /** How often it counts the waiting jobs in its partitions. @default 30 s */
   readonly countEveryMs?: number | undefined;
@@ -50,9 +54,9 @@ export interface ResidentOptions {
 
 /** Why a resident has ended. */
 export type ResidentEnd =
-  /** Its signal was aborted. */
+  /** The resident's signal was aborted. */
   | 'stopped'
-  /** Another incarnation of its id has begun. */
+  /** Another incarnation of the resident's id has begun. */
   | 'superseded';
 
 export interface ResidentReport {
@@ -62,7 +66,7 @@ export interface ResidentReport {
   readonly settled: number;
 }
 
-/** The options with their defaults. */
+/** The options, with every default filled in. */
 export interface ResidentSettings extends ResidentOptions {
   readonly budget: DispatchBudget;
   readonly memberLeaseMs: number;
@@ -73,7 +77,7 @@ export interface ResidentSettings extends ResidentOptions {
 }
 
 /**
- * Checks the options and adds the defaults.
+ * Checks the options and returns them with the defaults.
  * @throws ConfigurationError
  */
 export function settingsOf(options: ResidentOptions): ResidentSettings {
@@ -98,7 +102,7 @@ function requireWorkable(options: ResidentOptions): void {
   const checks = {
     dispatcherId: textWithin(WORKER_ID_BYTES_MAX, 'Leave it out for a name of its own.'),
     memberLeaseMs: numberWithin(1, 10 * 60_000, DEFAULT),
-    // Between two looks it must come to renew its lead.
+    // A leader renews its lead between two reads of letters, so these must not be too far apart.
     pollMs: numberWithin(1, budget.leadMs / 4, DEFAULT),
     passEveryMs: numberWithin(1, dayMs, DEFAULT),
     countEveryMs: numberWithin(1, dayMs, DEFAULT),

@@ -31,6 +31,7 @@ export class ResidentContext {
       holder: residentHolder(life),
       budget,
       announced: new Map(),
+      counted: new Map(),
       caches: new Map(),
       seen: new Map(),
     };

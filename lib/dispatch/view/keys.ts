@@ -14,7 +14,7 @@ import { type Keys, noKeys, type View, withKeys, withKeysOf, withLines } from '.
 
 export interface KeysInput {
   readonly partition: number;
-  /** Knows which keys have a weight of their own. */
+  /** Gives the keys that have a weight of their own. */
   readonly ledgerCache: Pick<LedgerCache, 'weighted'>;
   readonly view: View;
   /** Whether a key belongs to this partition. */
@@ -26,9 +26,9 @@ export interface KeysInput {
 export interface KeyShares {
   /** Reads the ledgers that the shares of these keys need. */
   readonly read: (fairnessKeys: readonly string[]) => Promise<void>;
-  /** A key's charged cost, divided by its weight. */
+  /** Returns a key's charged cost, divided by its weight. */
   readonly of: (key: KeyBacklog) => number;
-  /** The least share that a key behind this rank can have. */
+  /** Returns the least share that a key behind this rank can have. */
   readonly behind: (rankCostMs: number) => number;
 }
 
@@ -42,20 +42,23 @@ export function keyShares(
       ledgerCache.readLedgers(keys.filter((key) => !(ledgerCache.isKnown(key) || planner.isKeyFull(key)))),
     of: ({ fairnessKey }) =>
       (ledgerCache.ledgerOf(fairnessKey)?.settledCostMs ?? 0) / ledgerCache.weightOf(fairnessKey),
-    // After a reset, ranks still show the costs of before.
+    // With resets, the ranks in a keys line may still show the costs from before the last one, so they bound no share.
     behind: (rankCostMs) => (resetEveryMs === null ? rankCostMs / defaultWeight : 0),
   };
 }
 
-/** A key, with a bound for the shares of keys that were not offered yet: its own share, or 0, which says nothing. */
+/**
+ * A key to offer, with a lower bound for the shares of the keys that are offered after it: its own share, or 0, which
+ * bounds nothing.
+ */
 export interface WaitingKey {
   readonly key: KeyBacklog;
   readonly share: number;
 }
 
-/** How far the keys of one type were offered in this pass. */
+/** How many keys of one type were offered in this pass, and which were read. */
 interface KeyProgress {
-  /** By fairness key: the modes of its known lines. A hint may name fewer of them than the keys line. */
+  /** By fairness key: the modes of its ready lines that are known. A hint may name fewer modes than the keys line lists. */
   readonly knownModes: Map<string, readonly JobMode[]>;
   /** The last set of keys that was added completely. */
   addedFrom: Keys['keys'] | undefined;
@@ -79,10 +82,10 @@ export class BackloggedKeys {
   }
 
   /**
-   * The next keys of a type, least shares first. The keys line is in rank order, and ranks lag: a key that was charged since
-   * stands before keys that should come sooner. So the line is read on until enough keys have a share that no unread key can be
-   * below. The first answer also has all keys from hints, even those with larger shares: a plan looks at a bounded
-   * number of keys, and most keys at the front may have no jobs left.
+   * Returns the next keys of a type, least shares first. The keys line is in rank order, and ranks lag: a key that was
+   * charged since then stands before keys that should come sooner. So the line is read on until enough keys have a
+   * share that no unread key can be below. The first answer also has all keys from hints, even those with larger
+   * shares: a plan looks at a bounded number of keys, and most keys at the front may have no jobs left.
    */
   async next(
     type: string,
@@ -109,7 +112,7 @@ export class BackloggedKeys {
       if (given === count || isWhole) {
         const behindThem = Map.groupBy(waiting.slice(given), ({ key }) => told.has(key.fairnessKey));
         progress.waiting = behindThem.get(false) ?? [];
-        // The share of such a key is no bound for the unread keys.
+        // Keys from hints and lookups stand anywhere in the order, so their shares are no bound for the unread keys.
         const sooner = (behindThem.get(true) ?? []).map(({ key }) => ({ key, share: 0 }));
         return {
           keys: [...waiting.slice(0, given), ...sooner],
@@ -120,12 +123,12 @@ export class BackloggedKeys {
     }
   }
 
-  /** When a line was last announced, epoch ms, as far as it was read. Infinity: unknown. */
+  /** Returns when a line was last announced, epoch ms, as far as it was read. Infinity: that is unknown. */
   announcedAtMs({ type, fairnessKey }: ReadyLine): number {
     return this.#input.view.keys.get(type)?.keys.get(fairnessKey)?.announcedAtMs ?? Infinity;
   }
 
-  /** The known keys of a type. Within a pass they are not read again. */
+  /** Returns the known keys of a type. Within a pass they are not read again. */
   async #known(type: string, isFirst: boolean): Promise<Keys> {
     const { view, nowMs } = this.#input;
     const known = view.keys.get(type);
@@ -136,7 +139,7 @@ export class BackloggedKeys {
   /** Reads the next part of the keys line. */
   async #readOn(type: string, before: Keys | undefined): Promise<Keys> {
     const { partition, nowMs, view, livesHere } = this.#input;
-    // Each read is as long as all before it together.
+    // Each read asks for as many keys as all reads before it together.
     const limit = Math.max(PAGE_MAX, before?.keys.size ?? 0);
     const read = await this.#store.readKeys({ partition, type, limit, after: before?.next });
     this.hasRead = true;
@@ -197,6 +200,6 @@ export class BackloggedKeys {
   }
 }
 
-/** Jobs of a type that hints have reported. */
+/** Returns the jobs of a type that hints have reported. */
 const reportedOf = (view: View, type: string) =>
   [...view.reported.all()].filter(({ job }) => job.type === type);

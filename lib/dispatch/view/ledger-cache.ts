@@ -9,7 +9,9 @@ import { typesByName } from '../../core/conflict.ts';
 import { expectedCostMs, observe, TYPE_AVERAGE_RESOURCE } from '../../core/estimate.ts';
 import { correctionMs, resetAtMs } from '../../core/fairness.ts';
 import type { Job, ReservedJob } from '../../core/job.ts';
+import { limitsOf, liveUses, NO_USES, type Uses, withAttempt } from '../../core/limits.ts';
 import type { KeyLedger } from '../../core/planner.ts';
+import { allEnded } from '../../runtime/all-ended.ts';
 import type { LineStore } from '../../store/contract/core.ts';
 import type { EstimateRecord, Ledger, PartitionState, Reservation } from '../../store/contract/records.ts';
 import type { PartitionCache } from './partition-cache.ts';
@@ -21,13 +23,19 @@ interface EstimateName {
   readonly resourceId: string;
 }
 
-// The length of the type keeps names apart even if a type or a resource contains a line break.
+// Returns a name for the learned cost of a type on a resource. The length of the type keeps names apart even if a type
+// or a resource contains a line break.
 export const nameOfEstimate = ({ type, resourceId }: EstimateName): string =>
   `${type.length}\n${type}\n${resourceId}`;
 
+const NO_LEDGERS: ReadonlyMap<string, Uses> = new Map();
+
 const ONLY_TYPE: readonly string[] = [TYPE_AVERAGE_RESOURCE];
 
-/** The jobs in flight with what they are charged now. After a reset, jobs that were reserved before it are charged nothing. */
+/**
+ * Returns the jobs in flight, each with the cost that it is charged now. After a reset, jobs that were reserved before
+ * it are charged nothing.
+ */
 export function chargedOf(
   reservations: readonly Pick<Reservation, 'reservedAtMs' | 'jobs'>[],
   fairness: PoolConfiguration['fairness'],
@@ -46,12 +54,17 @@ export class LedgerCache {
   readonly #configuration: PoolConfiguration;
   readonly #partition: number;
   readonly #nowMs: number;
-  /** Share of its value by which a resource's learned cost must have moved to be written. Only settlements use it. */
+  /**
+   * The share of its value by which a resource's learned cost must have moved before it is written. Only settlements
+   * use it.
+   */
   readonly #newsShare: number;
   readonly #cached: PartitionCache;
   /** Reads in progress, by the fairness key whose ledger they read. */
   readonly #reading = new Map<string, Promise<void>>();
   #weights: Weights;
+  /** Uses of limits by ended attempts, over all keys. */
+  uses: Uses | undefined;
   /** By fairness key: since when one of its jobs is in flight, epoch ms. Its ledger does not expire meanwhile. */
   readonly #inFlightSinceMs = new Map<string, number>();
 
@@ -72,8 +85,14 @@ export class LedgerCache {
     this.#weights = weightsWithOverrides(configuration, []);
   }
 
-  /** Adds what the load of the partition has read. */
-  know({ ledgers, estimates, controls }: Pick<PartitionState, 'ledgers' | 'estimates' | 'controls'>): void {
+  /** Adds the ledgers, costs and uses that the load of the partition has read. */
+  know({
+    ledgers,
+    estimates,
+    controls,
+    uses,
+  }: Pick<PartitionState, 'ledgers' | 'estimates' | 'controls' | 'uses'>): void {
+    this.uses = liveUses(uses, this.#nowMs);
     this.#weights = weightsWithOverrides(this.#configuration, controls);
     for (const ledger of ledgers) this.#cached.ledgers.set(ledger.fairnessKey, ledger);
     for (const estimate of estimates) this.#cached.estimates.set(nameOfEstimate(estimate), estimate);
@@ -105,7 +124,7 @@ export class LedgerCache {
       for (const key of missing) this.#reading.set(key, read);
       reads.add(read);
     }
-    await Promise.all(reads);
+    await allEnded([...reads]);
   }
 
   async #readNow(fairnessKeys: readonly string[]): Promise<void> {
@@ -136,30 +155,55 @@ export class LedgerCache {
     return this.#current(this.#cached.ledgers.get(fairnessKey));
   }
 
-  /** The ledger as the planner needs it. Undefined: the key has none. */
+  /** Returns the ledger as the planner needs it. Undefined: the key has none. */
   keyLedgerOf(fairnessKey: string): KeyLedger | undefined {
     const ledger = this.ledgerOf(fairnessKey);
-    if (ledger === undefined) return undefined;
-    return { fairnessKey, settledCostMs: ledger.settledCostMs, touchedAtMs: ledger.lastSeenMs };
+    const uses = this.#usesOf(fairnessKey);
+    if (ledger === undefined) return uses && { fairnessKey, settledCostMs: 0, uses };
+    const { settledCostMs, lastSeenMs: touchedAtMs } = ledger;
+    return { fairnessKey, settledCostMs, touchedAtMs, ...(uses === undefined ? {} : { uses }) };
   }
 
   /**
-   * Updates ledgers of keys that a plan has raised, or that have newly arrived. Returns those to write: a key that was not raised
-   * and whose job starts is written when that job ends.
+   * Returns the uses of limits that still count for a key. A use counts until its window ends, even if the key's ledger
+   * has expired.
+   */
+  #usesOf(fairnessKey: string): Uses | undefined {
+    return liveUses(this.#cached.ledgers.get(fairnessKey)?.uses, this.#nowMs);
+  }
+
+  /** The uses that these ledgers keep, by their names. They must have been read. */
+  usesOf(ledgers: Iterable<string>): ReadonlyMap<string, Uses> {
+    return new Map(
+      Array.from(ledgers, (name) => [name, this.#usesOf(name)] as const).flatMap(([name, uses]) =>
+        uses === undefined ? [] : [[name, uses] as const],
+      ),
+    );
+  }
+
+  /**
+   * Updates the ledgers of keys that a plan has raised, or that have newly arrived. Returns the ledgers to write. A key
+   * that was not raised and whose job starts is not among them, because its ledger is written when that job ends.
    */
   raise(raised: readonly KeyLedger[], starts: ReadonlySet<string>): readonly Ledger[] {
     return raised.flatMap(({ fairnessKey, settledCostMs }) => {
       const knownMs = this.ledgerOf(fairnessKey)?.settledCostMs ?? 0;
       if (settledCostMs === knownMs && starts.has(fairnessKey)) return [];
-      const ledger = { fairnessKey, settledCostMs, lastSeenMs: this.#nowMs };
+      const uses = this.#usesOf(fairnessKey);
+      const ledger = {
+        fairnessKey,
+        settledCostMs,
+        lastSeenMs: this.#nowMs,
+        ...(uses === undefined ? {} : { uses }),
+      };
       this.#change(ledger);
       return [ledger];
     });
   }
 
   /**
-   * Keys with a weight of their own, by declaration or by an operator. The keys line is ordered by cost alone, so their position
-   * in it is not that of their share.
+   * Returns the keys with a weight of their own, by declaration or by an operator. The keys line is ordered by cost
+   * alone, so their position in it is not that of their share.
    */
   get weighted(): readonly string[] {
     return this.#weights.named;
@@ -169,7 +213,7 @@ export class LedgerCache {
     return this.#weights.of(fairnessKey);
   }
 
-  /** The expected cost of an attempt, from what was read. */
+  /** Returns the expected cost of an attempt, from the ledgers and costs that were read. */
   costMs(type: string, resourceId: string | undefined): number {
     return this.#costMsBy(
       this.#known(nameOfEstimate({ type, resourceId: resourceId ?? TYPE_AVERAGE_RESOURCE })),
@@ -211,15 +255,37 @@ export class LedgerCache {
       : beforeMs + charged + correctionMs(charged, durationMs, fairness);
     // For credit, the key counts as idle from the attempt's end on, even if that end is settled late.
     const touchedAtMs = Math.max(endedAtMs ?? reservation.reservedAtMs, this.#resetAtMs);
+    const ofLedgers = this.#useLimits(entry, durationMs);
+    const uses = ofLedgers.get(entry.fairnessKey) ?? this.#usesOf(entry.fairnessKey);
     const ledger = {
       fairnessKey: entry.fairnessKey,
       settledCostMs,
       lastSeenMs: Math.max(lastSeenMs, Math.min(touchedAtMs, this.#nowMs)),
+      ...(uses === undefined ? {} : { uses }),
     };
     this.#change(ledger);
+    const ofOtherKeys = [...ofLedgers]
+      .filter(([name]) => name !== entry.fairnessKey)
+      .map(([name, used]) => ({ fairnessKey: name, settledCostMs: 0, lastSeenMs: this.#nowMs, uses: used }));
+    for (const each of ofOtherKeys) this.#cached.ledgers.set(each.fairnessKey, each);
     const estimates =
       succeeded && durationMs !== undefined ? this.#learn(entry.type, resourceId, durationMs) : [];
-    return { ledgers: [ledger], estimates };
+    return { ledgers: [ledger, ...ofOtherKeys], estimates };
+  }
+
+  /** Adds an attempt to the windows of its limits. Returns the uses of its keys after that, by the names of their ledgers. */
+  #useLimits(entry: ReservedJob, usedMs: number | undefined): ReadonlyMap<string, Uses> {
+    const limits = limitsOf(this.#configuration, entry);
+    if (limits.length === 0) return NO_LEDGERS;
+    const attempt = { usedMs, nowMs: this.#nowMs };
+    const before = {
+      total: this.uses ?? NO_USES,
+      ofLedger: (name: string): Uses => this.#usesOf(name) ?? NO_USES,
+    };
+    // planted: uses-forgotten
+    const after = withAttempt(limits, entry, before, attempt);
+    this.uses = after.total ?? this.uses;
+    return after.ofLedgers;
   }
 
   #learn(type: string, resourceId: string | undefined, durationMs: number): readonly EstimateRecord[] {
@@ -264,13 +330,19 @@ export class LedgerCache {
     return this.#configuration.fairness.estimateFallback !== 'default';
   }
 
-  /** The resources that an attempt teaches: its own, and the whole type. */
+  /**
+   * Returns the resources whose costs are learned from an attempt: its own, and the empty one, which stands for the
+   * whole type.
+   */
   #resourcesOf(resourceId: string | undefined): readonly string[] {
     if (resourceId === undefined || resourceId === TYPE_AVERAGE_RESOURCE) return ONLY_TYPE;
     return this.#teachesType ? [resourceId, TYPE_AVERAGE_RESOURCE] : [resourceId];
   }
 
-  /** The ledger as it counts now: none if its key was idle too long, and nothing charged from before a reset. */
+  /**
+   * Returns the ledger as it counts now: undefined if its key was idle too long, and without charges from before a
+   * reset.
+   */
   #current(ledger: Ledger | undefined): Ledger | undefined {
     if (ledger === undefined) return undefined;
     if (!this.#isCounted(ledger)) return undefined;

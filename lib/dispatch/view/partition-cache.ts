@@ -12,7 +12,7 @@ interface Exact {
   version: number | undefined;
   readonly ledgers: Map<string, Ledger | undefined>;
   readonly estimates: Map<string, EstimateRecord | undefined>;
-  /** By name: the estimate that the store has, if newer ones were learned since. */
+  /** By name: the estimate that the store has, if newer ones were learned since it was written. */
   readonly written: Map<string, EstimateRecord>;
   readonly view: View;
 }
@@ -28,7 +28,7 @@ const emptyExact = (): Exact => ({
 /** When the load of a partition was last reported to the metrics. */
 export interface MeasureMemory {
   measuredAtMs?: number | undefined;
-  /** The last report had gauges above zero, so one more report must show zero. */
+  /** Whether the last report had gauges above zero, so that one more report must show zero. */
   measuredBusy?: boolean | undefined;
 }
 
@@ -45,18 +45,20 @@ export interface PartitionCache extends Exact {
   /** Epoch ms of the last wake that was requested to continue recovery. */
   recoveryWakeAtMs?: number | undefined;
   /** Epoch ms of the last wake that was requested because a lock opens then. */
-  lockWakeAtMs?: number | undefined;
+  openWakeAtMs?: number | undefined;
+  /** Epoch ms of the last wake that was requested for the end of a control. */
+  controlWakeAtMs?: number | undefined;
   /** By conflict key: when it was marked as having a blocked line, epoch ms. */
   readonly marked: Map<string, number>;
   /** Conflict keys that may be free now. The next settle step reads the jobs that are parked for them. */
   readonly freedConflictKeys: Set<string>;
-  /** By conflict key: where to continue in a blocked line that is too long for one read. */
+  /** By conflict key: the cursor behind the part of its blocked line that the last pass read, if the line is too long for one read. */
   readonly groupCursors: Map<string, string>;
-  /** Cursor of the sweep over all marks, valid also after passes of another process. */
+  /** Cursor of the sweep over all marks of conflict keys with parked jobs. It stays valid after passes of another process. */
   markedCursor?: string | undefined;
-  /** State of the last metrics report. */
+  /** When the load was last reported to the metrics, and whether that report was above zero. */
   readonly measured: MeasureMemory;
-  /** When the sweep over all marks last took a step, epoch ms. */
+  /** When that sweep last took a step, epoch ms. */
   sweptAtMs?: number | undefined;
   /** Other partitions' state during a handover. */
   handover?: HandoverMemory | undefined;
@@ -70,12 +72,12 @@ export interface HandoverMemory {
   readonly since: number;
   readonly beganMonotonicMs: number;
   readonly noted: Set<number>;
-  /** Last read state of partitions that still have something in flight from before. */
+  /** The states, as last read, of the partitions that still have something in flight from before. */
   readonly states: Map<number, PartitionState>;
   readonly over: Set<number>;
   /** The partition at which the next reads begin. */
   cursor: number;
-  /** When the next reads are due, by the monotonic clock. A wake is on its way for it. */
+  /** When the next reads of other partitions are due, by the monotonic clock. A wake was sent for that time. */
   lookAtMonotonicMs: number;
 }
 
@@ -107,7 +109,7 @@ const emptyCache = (leadBy: string | undefined, before?: PartitionCache): Partit
   ...emptyExact(),
 });
 
-/** The cache for a pass: the lead's own if it has one, else an empty one. */
+/** Returns the cache for a pass: the lead's own if it has one, else an empty one. */
 export function openCache(
   memory: PartitionCaches,
   partition: number,
@@ -116,10 +118,11 @@ export function openCache(
   const known = memory.get(partition);
   const isOwn = known !== undefined && leadBy !== undefined && known.leadBy === leadBy;
   const most = ENTRIES_MAX / (memory.size + 1);
-  // With ten thousand keys, most of the cache are jobs in lines, which are also the cheapest to read again.
+  // Jobs in lines fill most of the cache of a pool with ten thousand keys, and they are the cheapest to read again.
   if (isOwn && sizeOf(known) > most) known.view.lines.clear();
   const cache = isOwn && sizeOf(known) <= most ? known : emptyCache(leadBy, known);
-  // The cache is stored again only by `keepCache`. After a failed pass, a commit without an answer may have happened or not.
+  // `keepCache` alone stores the cache again. After a failed pass, a commit without an answer may have happened or not,
+  // so the cache must not be used.
   memory.set(partition, emptyCache(leadBy, cache));
   return cache;
 }

@@ -1,29 +1,32 @@
 /**
- * The view: what a dispatcher knows of the jobs that wait in a partition. It holds the heads of ready lines and keys lines as
- * they were read, and the jobs that hints have reported since. A leader keeps one view from pass to pass; any other pass begins
- * with an empty one. The load step opens the view, candidates are read from it, and the admit step notes in it what was reserved.
+ * The view: what a dispatcher knows of the jobs that wait in a partition. It holds the heads of ready lines and keys
+ * lines as they were read, and the jobs that hints have reported since. A leader keeps one view from pass to pass; any
+ * other pass begins with an empty one. The load step opens the view, candidates are read from it, and the admit step
+ * notes in it what was reserved.
  *
- * Symbols. For a job j: v(j), its version in a statement. For a line l: r(l), when the oldest known part of it was read. s: the
- * instant since which this view has missed no change that this dispatcher made or was notified of. w: `wholeFromMs`.
+ * Symbols. For a job j: v(j), its version in a statement. For a line l: r(l), when the oldest known part of it was
+ * read. s: the instant since which this view has missed no change that this dispatcher made or was notified of. w:
+ * `wholeFromMs`.
  *
  * The rules.
- * R1  Of two statements about a job the higher version wins, in any order of arrival (`withPlaced`, `isGone`). A statement
- *     is a read of a line, an image, or that the job was reserved and no longer waits at v(j).
- * R2  A statement that a job waits is exact if the job was stored or looked up at s or later, or if the index showed by s what
- *     other dispatchers had done: either the job became ready, or r(l) is, `seenWithinMs` after s (`isExact`). Later changes are
- *     made by this dispatcher or reported to it.
- * R3  A planned job whose statement is not exact is looked up before it is reserved (`Candidates.outdated`). A reported job that
- *     the read of its line does not show is looked up before it is offered.
- * R4  A line is read again `LOOK_AROUND_MS` after r(l), and all are once w has come: reads before w may miss jobs that were
- *     reported to other dispatchers.
+ * R1  Of two statements about a job the higher version wins, in any order of arrival (`withPlaced`, `isGone`). A
+ *     statement is a read of a line, an image, or that the job was reserved and no longer waits at v(j).
+ * R2  A statement that a job waits is exact in two cases (`isExact`). The job was stored or looked up at s or later. Or
+ *     the later of two instants, when the job became ready and r(l), is at least `seenWithinMs` after s: by then the
+ *     index showed what other dispatchers had done before s. Later changes are made by this dispatcher or reported to
+ *     it.
+ * R3  A planned job whose statement is not exact is looked up before it is reserved (`Candidates.outdated`). A reported
+ *     job that the read of its line does not show is looked up before it is offered.
+ * R4  A line is read again `LOOK_AROUND_MS` after r(l), and all are once w has come: reads before w may miss jobs that
+ *     were reported to other dispatchers.
  *
  * Outdated data, and why it is safe. A read of an index lags, and hints are late, lost or duplicated. If a job that no
- * longer waits is offered, R3 finds it, or its start fails and recovery drops its entry. If a waiting job is unknown, a hint, the
- * next read of its line, or R4 shows it; until then a lesser job may start first (invariant 11). The items alone decide the state
- * of jobs, keys and costs.
+ * longer waits is offered, R3 finds it, or its start fails and recovery drops its entry. If a waiting job is unknown, a
+ * hint, the next read of its line, or R4 shows it; until then a lesser job may start first (invariant 11). The items
+ * alone decide the state of jobs, keys and costs.
  *
- * A line has no gaps: all of its jobs up to `untilRank` are known, or all of them if the line was read to its end. A reported job
- * behind that waits in `reported` until a read reaches it.
+ * A line has no gaps: all of its jobs up to `untilRank` are known, or all of them if the line was read to its end. A
+ * reported job behind that waits in `reported` until a read reaches it.
  */
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { rankKey } from '../../core/score.ts';
@@ -85,7 +88,7 @@ export interface ToldJob {
   readonly toldAtMs: number;
   /** When the job was last stored, or looked up and found waiting, epoch ms. -Infinity: neither. */
   readonly exactAtMs: number;
-  /** The job stands in a blocked line. For the pass that read it there, it may also be offered in its ready line. */
+  /** Whether the job stands in a blocked line. The pass that read it there may offer it in its ready line, too. */
   readonly isParked: boolean;
 }
 
@@ -186,18 +189,18 @@ export class View {
    * line's first part was read before the index shows this, no later part shows the key.
    */
   readonly #movedBack = new Map<string, number>();
-  /** Since when no change was missed, epoch ms. Undefined: some were. */
+  /** Epoch ms since when this view has missed no change. Undefined: it has missed some. */
   sinceMs: number | undefined;
   /** Epoch ms: reads that began earlier may miss jobs that were reported to others (`PartitionState.unseenUntilMs`). */
   #wholeFromMs: number | undefined;
-  /** Whether jobs may wait that no read of ready lines shows: in blocked lines, or for another partition. */
+  /** Whether jobs may wait here without standing in a ready line: in blocked lines, or for another partition. */
   hasHiddenJobs = false;
 
   /** Prepares the view for a pass. `unseenUntilMs` comes from the partition summary. */
   begin(unseenUntilMs: number | undefined, nowMs: number): void {
     this.reported.forgetOld(nowMs - SHOWN_MS);
     this.#gone.forgetOld(nowMs);
-    // By then every keys line that was read before has been read again.
+    // By then every keys line that was read before the key moved has been read again.
     for (const [fairnessKey, atMs] of this.#movedBack)
       if (nowMs - atMs > LOOK_AROUND_MS + SHOWN_MS) this.#movedBack.delete(fairnessKey);
     // Taken once for each view: later changes of other dispatchers reach this one as hints.
@@ -264,7 +267,7 @@ export class View {
     return version <= this.#gone.versionOf(id);
   }
 
-  /** Rule R2. */
+  /** Whether the statement that the job waits is exact, by rule R2. `name` is the name of the job's line. */
   isExact(job: Pick<JobHead, 'id' | 'version' | 'readyAtMs'>, name: string, seenWithinMs: number): boolean {
     const { sinceMs = Infinity } = this;
     // planted: told-and-believed
@@ -273,7 +276,7 @@ export class View {
     return Math.max(readAtMs, job.readyAtMs) - seenWithinMs >= sinceMs;
   }
 
-  /** The known part of a line. Undefined: it must be read. */
+  /** Returns the known part of a line. Undefined: the line must be read. */
   line(name: string, nowMs: number): Line | undefined {
     const line = this.lines.get(name);
     if (line === undefined || nowMs - line.readAtMs >= LOOK_AROUND_MS) return undefined;
@@ -285,13 +288,13 @@ export class View {
     return now;
   }
 
-  /** All jobs known to wait. Some appear more than once. */
+  /** Yields all jobs that are known to wait. Some of them come more than once. */
   *waiting(): Generator<JobHead> {
     for (const { jobs } of this.lines.values()) for (const job of jobs) if (!this.isGone(job)) yield job;
     for (const { job } of this.reported.all()) if (!this.isGone(job)) yield job;
   }
 
-  /** The heads of these jobs, as far as lines that were read show them. */
+  /** Returns the heads of these jobs, as far as lines that were read show them. */
   headsOf(
     groups: ReadonlyMap<string, readonly { readonly id: string }[]>,
   ): ReadonlyMap<string, readonly JobHead[]> {
@@ -308,12 +311,12 @@ export class View {
     this.#movedBack.set(fairnessKey, nowMs);
   }
 
-  /** Keys that have moved to the front since an instant. */
+  /** Returns the keys that have moved to the front since an instant. */
   movedBackSince(sinceMs: number): readonly string[] {
     return [...this.#movedBack].flatMap(([key, atMs]) => (atMs >= sinceMs ? key : []));
   }
 
-  /** Takes over the summary's statement that nothing waited at an instant, for types whose keys were not read. */
+  /** Takes over the summary's statement that no job waited at `lookedAtMs`, for the types whose keys this view has not read. */
   assumeQuiet(types: readonly { readonly type: string }[], { lookedAtMs }: NothingWaits): void {
     for (const { type } of types) if (!this.keys.has(type)) this.keys.set(type, noKeys(lookedAtMs));
   }
@@ -338,7 +341,10 @@ export class View {
   }
 }
 
-/** Rule R1: the line with these jobs inserted by rank. Jobs behind the part that was read are left to the next read. */
+/**
+ * Returns the line with these jobs inserted by rank, by rule R1. Jobs behind the part that was read are left to the
+ * next read.
+ */
 export function withPlaced(line: Line, waiting: readonly ToldJob[], { rankOf }: Pick<Order, 'rankOf'>): Line {
   const versions = new Map(waiting.map(({ job }) => [job.id, -Infinity]));
   for (const { id, version } of line.jobs) if (versions.has(id)) versions.set(id, version);
@@ -355,8 +361,8 @@ export function withPlaced(line: Line, waiting: readonly ToldJob[], { rankOf }: 
 }
 
 /**
- * The index of a rank among jobs in rank order, by binary search: a line may have thousands of jobs, and a batch hundreds of
- * hints.
+ * Returns the index of a rank among jobs in rank order, by binary search: a line may have thousands of jobs, and a
+ * stream batch hundreds of hints.
  */
 function indexOfRank(jobs: readonly JobHead[], rank: string, rankOf: Order['rankOf']): number {
   let from = 0;
@@ -371,8 +377,8 @@ function indexOfRank(jobs: readonly JobHead[], rank: string, rankOf: Order['rank
 }
 
 /**
- * Adds the keys of reported jobs in front of the keys that were read. Their position in the keys line is unknown, and a plan
- * would not reach them at the end.
+ * Returns the known keys with the keys of reported jobs in front of them. Their position in the keys line is unknown,
+ * and a plan would not reach them at the end.
  */
 export const withKeysOf = (known: Keys, told: Iterable<Pick<ToldJob, 'job'>>): Keys =>
   withKeys(
@@ -399,7 +405,10 @@ export function withKeys(known: Keys, others: Iterable<KeyBacklog>): Keys {
   return { ...known, keys: new Map([...fresh, ...known.keys, ...changed]) };
 }
 
-/** Merges two statements about one key. A line known only from a hint does not make the key count as announced long ago. */
+/**
+ * Merges two statements about one key. If only a hint names a line, that does not make the key count as announced long
+ * ago.
+ */
 export function withLines(known: KeyBacklog, { lines, announcedAtMs }: KeyBacklog): KeyBacklog {
   const more = lines.filter(({ mode }) => !known.lines.some((line) => line.mode === mode));
   const at = announcedAtMs === Infinity ? known.announcedAtMs : announcedAtMs;

@@ -6,6 +6,7 @@ import {
   type PutEventsRequestEntry,
 } from '@aws-sdk/client-eventbridge';
 import { MisconfiguredError } from '../../core/errors.ts';
+import { isTerminal } from '../../core/job.ts';
 import {
   DETAIL_TYPE,
   EVENT_SOURCE,
@@ -21,7 +22,7 @@ export interface EventBridgeBusOptions {
   readonly busName: string;
 }
 
-/** EventBridge's limit on the entries of one request. */
+/** The most entries of one request that EventBridge accepts. */
 const ENTRIES_MAX = 10;
 
 /**
@@ -126,7 +127,7 @@ function batchesOf(sized: readonly SizedEntry[]): readonly (readonly SizedEntry[
   return batches;
 }
 
-/** Makes an entry of a request, or says why that is impossible. */
+/** Returns an entry of a request, or the reason why the bus will never accept the event. */
 function entryOf(event: OutcomeEvent, busName: string): SizedEntry | Required<Unpublished> {
   for (const detail of detailsOf(event)) {
     const entry = {
@@ -143,7 +144,9 @@ function entryOf(event: OutcomeEvent, busName: string): SizedEntry | Required<Un
   return { event, reason };
 }
 
-/** The detail in shorter and shorter forms. `omitted` lists the fields that a consumer must read from the job. */
+/**
+ * Yields the detail in shorter and shorter forms. `omitted` lists the fields that a consumer must read from the job.
+ */
 function* detailsOf(event: OutcomeEvent): Generator<object> {
   const { detail } = event;
   yield detail;
@@ -168,7 +171,7 @@ function detailTypeOf(event: OutcomeEvent): string {
   if (event.kind === 'rejected') return DETAIL_TYPE.rejected;
   if (event.kind === 'stopped') return SCHEDULE_STOPPED;
   const { state } = event.detail;
-  if (state === 'succeeded' || state === 'failed' || state === 'cancelled') return DETAIL_TYPE[state];
+  if (isTerminal(state)) return DETAIL_TYPE[state];
   throw new RangeError(`an outcome of ${describe(event)} is ${state}; publish terminal jobs only`);
 }
 
@@ -184,7 +187,7 @@ function describe(event: OutcomeEvent): string {
   return `${event.kind === 'stopped' ? 'schedule' : 'job'} ${event.detail.id}`;
 }
 
-/** The size as EventBridge counts it: 14 bytes for the time, and the UTF-8 bytes of the other fields. */
+/** Returns the size as EventBridge counts it: 14 bytes for the time, and the UTF-8 bytes of the other fields. */
 const sizeOf = (entry: {
   readonly Source: string;
   readonly DetailType: string;

@@ -5,14 +5,14 @@ import type { EventBus, OutcomeEvent, Unpublished } from '../contract.ts';
 export interface BusImitation {
   readonly duplicated?: number | undefined;
   readonly lateMs?: number | undefined;
-  /** Chance that an event of a batch is not accepted. */
+  /** The chance that an event of a batch is not accepted. */
   readonly rejected?: number | undefined;
   /** Chance that an event is accepted, but reported as not accepted. */
   readonly unanswered?: number | undefined;
 }
 
 export interface MemoryBusOptions {
-  /** Evenly distributed in [0, 1). */
+  /** Returns a number evenly distributed in [0, 1). */
   readonly random: () => number;
   /** Runs an action later: a timer, or a simulation's agenda. Without it, events are delivered at once. */
   readonly after?: ((delayMs: number, action: () => void) => void) | undefined;

@@ -7,8 +7,8 @@ import { LED_PARTITIONS_MAX } from '../../core/partition.ts';
 import { withoutTraceHeader } from '../lineage.ts';
 
 /**
- * The caller waits for the answer before its own invocation ends, and its network may block Lambda's API. So a request
- * fails fast, and the caller asks again later.
+ * Timeouts of the request. The caller waits for the answer before its own invocation ends, and its network may block
+ * Lambda's API. So a request fails fast, and the caller asks again later.
  */
 const REQUESTS = {
   maxAttempts: 1,
@@ -22,7 +22,10 @@ export interface LeadsOptions {
   readonly functionName: string;
 }
 
-/** @throws Lambda's error */
+/**
+ * Returns a function that asks for a function to lead a partition.
+ * @throws Lambda's error
+ */
 export const leadRequester =
   ({ client, functionName }: LeadsOptions) =>
   async (partition: number): Promise<void> => {
@@ -36,7 +39,7 @@ export const leadRequester =
     );
   };
 
-/** The partition that an invocation is to lead; undefined if the event is another one. */
+/** Returns the partition that the invoked function is to lead; undefined: the event asks for something else. */
 export function leadRequestIn(event: object): number | undefined {
   if (!('asks' in event && event.asks === 'lead' && 'partition' in event)) return undefined;
   const { partition } = event;

@@ -18,7 +18,7 @@ export interface InvokedWakesOptions {
   readonly client: Pick<LambdaClient, 'send'>;
   /** ARN of the alias by which the function accepts wakes, and nothing else. */
   readonly functionArn: string;
-  /** Takes all other wakes. */
+  /** The queue for all other wakes. */
   readonly queue: Pick<JobQueue, 'sendWake'>;
   readonly clock: Pick<Clock, 'monotonicMs'>;
 }
@@ -32,8 +32,8 @@ const REFUSED_FOR_MS = 10 * 60_000;
 const UNANSWERED_FOR_MS = 60_000;
 
 /**
- * A wake is only useful at once, so an unanswered request fails fast and the wake goes by the queue. The second attempt
- * is for a connection that was closed while it was idle.
+ * Timeouts of the request. A wake is only useful at once, so an unanswered request fails fast and the wake goes by the
+ * queue. The second attempt is for a connection that was closed while it was idle.
  */
 const REQUESTS = {
   maxAttempts: 2,

@@ -28,7 +28,7 @@ class LiveDeliveries {
   #from = 0;
   size = 0;
 
-  /** Undefined if the receipt is outdated or was never given. */
+  /** Returns the delivery that this receipt stands for; undefined if the receipt is outdated or was never given. */
   find(receipt: string): Delivery | undefined {
     const number = Number.parseInt(receipt, 10);
     const delivery = this.#blockOf(number)?.deliveries[number % BLOCK];
@@ -55,7 +55,7 @@ class LiveDeliveries {
     block.deliveries[index] = delivery;
   }
 
-  /** Ignores a receipt that is outdated or was never given. */
+  /** Deletes the delivery that this receipt stands for. A receipt that is outdated or was never given is ignored. */
   delete(receipt: string): void {
     const number = Number.parseInt(receipt, 10);
     const block = this.#blockOf(number);

@@ -21,13 +21,13 @@ export interface QueueImitation {
 }
 
 export interface MemoryQueueOptions {
-  /** Epoch milliseconds. */
+  /** Returns the time, in epoch milliseconds. */
   readonly clock: () => number;
-  /** Evenly distributed in [0, 1). */
+  /** Returns a number evenly distributed in [0, 1). */
   readonly random: () => number;
   /** Runs an action later: a timer, or a simulation's agenda. */
   readonly after: (delayMs: number, action: () => void) => void;
-  /** A message that is received more often than this becomes a dead letter. Unlimited by default. */
+  /** How often a message may be received before it becomes a dead letter. Unlimited by default. */
   readonly maxReceiveCount?: number | undefined;
   readonly imitate?: QueueImitation | undefined;
   /** Called for each imitated difficulty that occurs. */
@@ -167,12 +167,12 @@ export class MemoryJobQueue implements JobQueue {
     return () => this.#lookListeners.delete(listener);
   }
 
-  /** Jobs of messages that were received too often. */
+  /** Returns the jobs of messages that were received too often. */
   deadLetters(fleet: string): readonly DispatchMessage[] {
     return this.#fleet(fleet).deadLetters;
   }
 
-  /** Messages of a fleet that are not deleted, including hidden ones. */
+  /** Returns how many messages of a fleet are not deleted, including hidden ones. */
   sizeOf(fleet: string): number {
     return this.#fleet(fleet).deliveries.size;
   }
@@ -184,7 +184,7 @@ export class MemoryJobQueue implements JobQueue {
     return true;
   }
 
-  /** Draws the delay of each copy of a message. */
+  /** Returns the delay of each copy of a message, drawn anew. */
   #deliveries(): readonly number[] {
     const copies = this.#happens('lost') ? 0 : this.#happens('duplicated') ? 2 : 1;
     const lateMs = this.#imitate.lateMs ?? 0;

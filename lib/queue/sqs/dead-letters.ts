@@ -168,7 +168,10 @@ export class SqsDeadLetterQueues implements DeadLetterQueues {
   }
 }
 
-/** EventBridge gives its reason in attributes, the dispatch function in the body. */
+/**
+ * Returns a dead letter as operators see it. EventBridge gives its reason in attributes, the dispatch function in the
+ * body.
+ */
 function viewOf({ Body = '', Attributes, MessageAttributes = {} }: Message): DeadLetterView {
   const { ERROR_CODE: code, ERROR_MESSAGE: message } = MessageAttributes;
   const given = [code?.StringValue, message?.StringValue].filter((each) => each !== undefined).join(': ');

@@ -16,7 +16,7 @@ const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
 
 const THROTTLES: ReadonlySet<string> = new Set(['RequestThrottled', 'ThrottlingException', 'OverLimit']);
 
-/** An error of SQS as one of ours. */
+/** Returns an error of SQS as one of ours. */
 export function translated(error: unknown, verb: string, queueUrl: string): Error {
   const name = error instanceof Error ? error.name : '';
   const message = error instanceof Error ? error.message : String(error);

@@ -24,7 +24,7 @@ interface OutcomeQueue {
 
 /** SQS's limit on the messages of one request. */
 const RECEIVE_MAX = 10;
-/** Twice the timeout of a dispatch function. */
+/** Seconds for which received outcomes are hidden: twice the timeout of a dispatch function. */
 const HIDE_SEC = 120;
 
 export class SqsOutcomeOutbox implements OutcomeOutbox {

@@ -155,7 +155,7 @@ export class SqsJobQueue implements JobQueue {
   }
 
   async #sendLater(verb: string, MessageBody: string, delayMs: number, signal?: AbortSignal): Promise<void> {
-    // Rounded up, because an early wake would find nothing due.
+    // The delay is rounded up, because an early wake would find nothing due.
     const DelaySeconds = Math.ceil(delayMs / 1000);
     if (!(DelaySeconds >= 0 && DelaySeconds <= DELAY_MAX_SEC)) {
       throw new RangeError(
@@ -189,7 +189,7 @@ export class SqsJobQueue implements JobQueue {
   }
 }
 
-/** Ignores a malformed message. It is delivered again until SQS drops it. */
+/** Returns the messages that were received. A malformed one is ignored, and delivered again until SQS drops it. */
 function receivedOf({ Body = '', ReceiptHandle, Attributes }: Message): ReceivedMessage[] {
   if (ReceiptHandle === undefined) return [];
   try {

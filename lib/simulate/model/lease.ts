@@ -63,7 +63,7 @@ export function holds(lease: Lease, node: string, token: number, nowMs: number):
   return !lease.completed && lease.holder === node && lease.token === token && !isExpired(lease, nowMs);
 }
 
-/** The first scan at or after an instant. Scans are at `firstScanMs`, and every `scanMs` from then on. */
+/** Returns the first scan at or after an instant. Scans are at `firstScanMs`, and every `scanMs` from then on. */
 export function firstScanFrom(instantMs: number, firstScanMs: number, scanMs: number): number {
   return firstScanMs + Math.max(0, Math.ceil((instantMs - firstScanMs) / scanMs)) * scanMs;
 }
@@ -77,8 +77,8 @@ export interface DueJob {
 }
 
 /**
- * The jobs that an owner of these ranges reads ahead now: ready jobs of its ranges that are due up to and including the
- * horizon, overdue ones as well. They are ordered by due time, then by id.
+ * Returns the jobs that an owner of these ranges reads ahead now: ready jobs of its ranges that are due up to and
+ * including the horizon, overdue ones as well. They are ordered by due time, then by id.
  */
 export function dueWindow<Due extends DueJob>(
   jobs: readonly Due[],

@@ -1,7 +1,7 @@
 /** Computes which hashes change owners when nodes join or leave a ring. */
 import { ownerOf, type Ring } from '../../core/ring.ts';
 
-/** Inclusive at both ends. */
+/** A range of hashes, inclusive at both ends. */
 export type HashRange = readonly [from: number, to: number];
 
 /** True if one of the ranges contains the hash. */
@@ -16,14 +16,14 @@ export interface MovedHash {
   readonly to: string | undefined;
 }
 
-/** The hashes whose owner differs between the rings, in the given order. */
+/** Returns the hashes whose owner differs between the rings, in the given order. */
 export function movedBetween(before: Ring, after: Ring, hashes: readonly number[]): readonly MovedHash[] {
   return hashes
     .map((hash) => ({ hash, from: ownerOf(before, hash), to: ownerOf(after, hash) }))
     .filter(({ from, to }) => from !== to);
 }
 
-/** The ring without the given nodes. */
+/** Returns the ring without the given nodes. */
 export function without(ring: Ring, gone: ReadonlySet<string>): Ring {
   const keep = ring.owners.map((node) => !gone.has(node));
   return {

@@ -3,7 +3,7 @@
  * selection". The product counts slots by fleet with the same rule: see `Fleets` in `lib/core/capacity.ts`.
  */
 
-/** Room for one job of any of its types. Ids are never reused. */
+/** A slot: room for one job of any of its types. Ids are never reused. */
 export interface Slot {
   readonly id: number;
   readonly types: readonly string[];
@@ -49,12 +49,12 @@ export class SlotPool {
     return busy;
   }
 
-  /** Number of free slots that can run the type, in O(1). */
+  /** Returns the number of free slots that can run the type, in O(1). */
   capacity(type: string): number {
     return this.#freeByType.get(type)?.size ?? 0;
   }
 
-  /** The slot that `acquire` would take, in O(free slots of the type). */
+  /** Returns the slot that `acquire` would take, in O(free slots of the type); undefined if none is free. */
   choose(type: string): number | undefined {
     let best: PooledSlot | undefined;
     for (const slot of this.#freeByType.get(type)?.values() ?? []) {

@@ -62,12 +62,12 @@ export class Timers {
     return started;
   }
 
-  /** When the next row is due; undefined if none waits, or the scheduler is not running. */
+  /** Returns when the next row is due; undefined if none waits, or the scheduler is not running. */
   nextTriggerMs(): number | undefined {
     return this.#isRunning ? this.#head()?.triggerMs : undefined;
   }
 
-  /** All rows, by trigger, then id. */
+  /** Returns all rows, by trigger, then id. */
   waiting(): readonly TimedWork[] {
     return [...this.#triggers].map(([id, triggerMs]) => ({ id, triggerMs })).sort(byTrigger);
   }

@@ -7,6 +7,7 @@
  * claim, an incarnation, a partition's version. A lost race is a value in the answer, never an error. A request that is repeated because
  * its answer got lost finds its own write and answers success, unless the verb says otherwise.
  */
+import type { Control } from '../../core/capacity.ts';
 import type { DoneSteps, Job, JobError, Json, MovingJob } from '../../core/job.ts';
 import type { AbandonedClaim, Unfinished, Verdict } from '../../core/life-cycle.ts';
 import type { JobHead } from './job-fields.ts';
@@ -87,7 +88,10 @@ export interface ProducerStore {
   retimeJob(request: {
     readonly job: MovingJob;
     readonly runAtMs: number;
-    /** @default - it stays */
+    /**
+     * The new priority.
+     * @default - the job keeps its priority
+     */
     readonly priority?: number | undefined;
     readonly nowMs: number;
     readonly by?: string | undefined;
@@ -118,8 +122,13 @@ export interface PartitionStore {
    * that pays. A call that is late or lost costs reads, but breaks no promise.
    *
    * @param expiredMs - ledgers of keys that were last seen at this instant, or before, have expired. @default - none has
+   * @param ended - controls to delete, as they were loaded. One that was changed since stays. @default - none
    */
-  tidy(request: { readonly partition: number; readonly expiredMs?: number | undefined }): Promise<void>;
+  tidy(request: {
+    readonly partition: number;
+    readonly expiredMs?: number | undefined;
+    readonly ended?: readonly Control[] | undefined;
+  }): Promise<void>;
   /**
    * Records a check of the partition's workers, fenced by `seen`, the record of the check before it: of several concurrent checks one is
    * applied.
@@ -157,8 +166,8 @@ export interface LineStore {
     readonly ids: readonly { readonly type: string; readonly resourceId: string }[];
   }): Promise<readonly (EstimateRecord | undefined)[]>;
   /**
-   * Reads the first jobs of a ready line in the order of their ranks, or, in a store with parking, of a blocked line group by group. From
-   * an index, so it may lag.
+   * Reads the first jobs of a ready line in the order of their ranks; or, in a store with parking, of a blocked line: one group after the
+   * other, each in the order of ranks. From an index, so it may lag.
    */
   readLine(request: {
     readonly partition: number;
@@ -223,10 +232,13 @@ export interface WorkerStore {
    * Ends an attempt that its worker does not finish, fenced by the claim. With the verdict `retry`, `as` says what the attempt counts as: a
    * lost worker, an attempt, or nothing. If a cancellation was requested, `retry` cancels the job.
    */
-  loseWorker(request: {
+  endUnfinished(request: {
     readonly job: MovingJob;
     readonly verdict: Verdict;
-    /** @default 'lost' */
+    /**
+     * The outcome that the history records.
+     * @default 'lost'
+     */
     readonly as?: Unfinished | undefined;
     readonly nowMs: number;
     readonly expiresAtMs: number;

@@ -1,5 +1,5 @@
 /** Reads ended jobs from the whole table, independent of hints. For operators and repairs. */
-import type { MovingJob } from '../../core/job.ts';
+import type { EndState, MovingJob } from '../../core/job.ts';
 
 export interface EndedFilter {
   /** Only jobs that ended at this instant or later. */
@@ -7,7 +7,7 @@ export interface EndedFilter {
   /** Only jobs that ended before this instant. */
   readonly untilMs: number;
   readonly type?: string | undefined;
-  readonly state?: 'succeeded' | 'failed' | 'cancelled' | undefined;
+  readonly state?: EndState | undefined;
 }
 
 export interface EndedJobs {

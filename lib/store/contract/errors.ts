@@ -3,7 +3,7 @@ import { RefusedError } from '../../core/errors.ts';
 import { COMMIT_ITEMS_MAX, DECLARATION_CHARS_MAX, ITEM_BYTES_MAX, TRANSACTION_BYTES_MAX } from './bounds.ts';
 
 /**
- * The error for an item that is larger than DynamoDB allows.
+ * Returns the error for an item that is larger than DynamoDB allows.
  *
  * @param key - `<partition key> <sort key>`
  * @param bytes - undefined if only DynamoDB knows
@@ -22,9 +22,9 @@ export const declarationTooLarge = (chars: number): RefusedError =>
 /** An item that does not follow the schema. */
 export class MalformedItemError extends Error {
   override readonly name = 'MalformedItemError';
-  /** `<partition key> <sort key>`. */
+  /** The key of the item: `<partition key> <sort key>`. */
   readonly key: string;
-  /** The wrong attribute; a path, such as `claim.batchId`. */
+  /** The path of the wrong attribute, such as `claim.batchId`. */
   readonly attribute: string;
 
   constructor(
@@ -43,7 +43,7 @@ export class MalformedItemError extends Error {
   }
 }
 
-/** The error for a commit that changes more items than one transaction takes. */
+/** Returns the error for a commit that changes more items than one transaction takes. */
 export const commitTooLarge = (items: number): RefusedError =>
   new RefusedError(
     `the commit changes ${items} items, at most ${COMMIT_ITEMS_MAX} fit into one transaction; split the commit`,
@@ -54,13 +54,13 @@ export const transactionTooLarge = (bytes: number): RefusedError =>
     `the transaction writes ${bytes} bytes, at most ${TRANSACTION_BYTES_MAX} are allowed; split the commit`,
   );
 
-/** The error for a commit that names one item twice: a transaction takes each item once. */
+/** Returns the error for a commit that names one item twice: a transaction takes each item once. */
 export const commitNamesTwice = (item: string, name: string): RefusedError =>
   new RefusedError(`the commit names the ${item} ${JSON.stringify(name)} twice; merge its changes`);
 
 /**
- * The commit has the partition's version, but a reservation or a loan that it changes is gone, or one that it makes exists already. Nothing
- * was changed; load the partition again.
+ * Thrown for a commit that has the partition's present version, although a reservation or a loan that it changes does
+ * not exist, or one that it makes exists already. Nothing was changed; load the partition again.
  */
 export class StaleCommitError extends Error {
   override readonly name = 'StaleCommitError';

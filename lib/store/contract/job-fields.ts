@@ -15,9 +15,12 @@ export interface JobField {
   readonly kept: 'line' | 'item' | 'apart' | 'read';
   /** Whether a redrive copies the field from the dead letter (`same`) or sets it anew (`anew`). */
   readonly redrive: 'same' | 'anew';
-  /** The producer sets the field in its request. These fields distinguish a repeated submit from a conflicting one. */
+  /**
+   * Whether the producer sets the field in its request. These fields distinguish a repeated submit from a conflicting
+   * one.
+   */
   readonly asked?: true;
-  /** The event about the job's end contains the field. */
+  /** Whether the event about the job's end contains the field. */
   readonly told?: true;
 }
 
@@ -30,9 +33,12 @@ export const JOB_FIELDS = {
   mode: { kept: 'line', redrive: 'anew', asked: true },
   fairnessKey: { kept: 'line', redrive: 'same', asked: true, told: true },
   resourceId: { kept: 'line', redrive: 'same', asked: true, told: true },
+  keys: { kept: 'line', redrive: 'same', asked: true, told: true },
+  units: { kept: 'line', redrive: 'same', asked: true, told: true },
   readyAtMs: { kept: 'line', redrive: 'anew' },
   firstReadyAtMs: { kept: 'line', redrive: 'anew' },
   attempt: { kept: 'line', redrive: 'anew', told: true },
+  expireAtMs: { kept: 'line', redrive: 'anew' },
   partition: { kept: 'line', redrive: 'anew' },
   runAtMs: { kept: 'line', redrive: 'anew' },
   claim: { kept: 'line', redrive: 'anew' },
@@ -41,6 +47,9 @@ export const JOB_FIELDS = {
   payload: { kept: 'apart', redrive: 'same', asked: true },
   label: { kept: 'item', redrive: 'same', asked: true, told: true },
   tags: { kept: 'item', redrive: 'same', asked: true, told: true },
+  // A redrive is the act of an operator: it waits beside others of its key.
+  dedupe: { kept: 'item', redrive: 'anew', asked: true },
+  merged: { kept: 'item', redrive: 'anew' },
   contentHash: { kept: 'item', redrive: 'same' },
   submittedAtMs: { kept: 'item', redrive: 'anew', told: true },
   workersLost: { kept: 'item', redrive: 'anew' },
@@ -50,6 +59,7 @@ export const JOB_FIELDS = {
   result: { kept: 'item', redrive: 'anew', told: true },
   error: { kept: 'item', redrive: 'anew', told: true },
   checkpoint: { kept: 'item', redrive: 'anew' },
+  parkedState: { kept: 'item', redrive: 'anew' },
   steps: { kept: 'item', redrive: 'anew' },
   progress: { kept: 'item', redrive: 'anew' },
   cancelRequestedAtMs: { kept: 'item', redrive: 'anew' },
@@ -112,16 +122,16 @@ function pickDefined<From, Name extends keyof From>(names: readonly Name[], from
   return picked as Pick<From, Name>;
 }
 
-/** The head of a job, which is what a hint contains in every store. */
+/** Returns the head of a job, which is what a hint contains in every store. */
 export const hintOf = (image: JobImage): JobHead => pickDefined(['id', ...HEAD_FIELDS], image);
 
-/** The fields of a dead letter that a redrive copies. */
+/** Returns the fields of a dead letter that a redrive copies. */
 export const takenOver = (deadLetter: Job): Pick<Job, RedriveField> =>
   pickDefined(REDRIVE_FIELDS, deadLetter);
 
-/** The fields of a job that come from the producer's request. */
+/** Returns the fields of a job that come from the producer's request. */
 export const asked = (request: Pick<Job, AskedField>): Pick<Job, AskedField> =>
   pickDefined(ASKED_FIELDS, request);
 
-/** The fields of a job for the event about its end. */
+/** Returns the fields of a job for the event about its end. */
 export const publicFieldsOf = (job: MovingJob): Pick<MovingJob, ToldField> => pickDefined(EVENT_FIELDS, job);

@@ -45,8 +45,8 @@ function encodedPart(text: string): string {
   return `${encoded.slice(0, PART_KEPT)}=${createHash('sha256').update(encoded).digest('hex')}`;
 }
 
-// The name of a ready line. Names are cached by key and type, because every job needs one, and equal names that are the same string compare
-// faster.
+// Returns the name of a ready line. Names are cached by key and type, because every job needs one, and equal names that
+// are the same string compare faster.
 export function readyLineName(partition: number, line: ReadyLine): string {
   const { type, mode, fairnessKey } = line;
   let names = readyNames.get(fairnessKey);
@@ -69,15 +69,16 @@ interface ReadyName extends Omit<ReadyLine, 'fairnessKey'> {
   readonly name: string;
 }
 const readyNames = new Map<string, ReadyName[]>();
-/** How many names of one key are cached. Beyond that, a search takes longer than making the name. */
+/** How many names of one key are cached. With more, a search would take longer than making the name. */
 const LINES_OF_KEY_MAX = 64;
 
 /**
- * A blocked line holds jobs of several ready lines. The jobs of one ready line stand together in that line's order: they are a group, and
- * only the first of each group can start next.
+ * Returns the name of a ready line's group in blocked lines. A blocked line holds jobs of several ready lines. The jobs
+ * of one ready line stand together in that line's order: they are a group, and only the first of each group can start
+ * next.
  */
 export const blockedGroup = ({ type, mode, fairnessKey }: ReadyLine): string =>
   `${keyPart(type)}/${mode}/${keyPart(fairnessKey)}/`;
 export const blockedRank = (of: ReadyLine, rank: string): string => `${blockedGroup(of)}${rank}`;
-/** A rank after all jobs of a group, and before the next group. */
+/** Returns a rank in a blocked line: behind all jobs of the group, before those of the next one. */
 export const endOfGroup = (group: string): string => `${group}~`;

@@ -27,7 +27,7 @@ export interface ParkingStore {
     readonly limit: number;
     readonly after?: string | undefined;
   }): Promise<{ readonly marks: readonly ParkedMark[]; readonly next?: string | undefined }>;
-  /** Deletes the record of a conflict key whose blocked line was found empty, fenced by the record's time. */
+  /** Deletes the mark of a conflict key whose blocked line was found empty, fenced by the mark's `parkedAtMs`. */
   unmarkParked(request: { readonly partition: number; readonly mark: ParkedMark }): Promise<Applied>;
   /**
    * Reads the first jobs of each group of a conflict key's blocked line, in the order of their ranks: at least one of each group, at most

@@ -2,7 +2,9 @@
 import type { Control } from '../../core/capacity.ts';
 import type { Json, MovingJob, ReservedJob } from '../../core/job.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
+import type { Uses } from '../../core/limits.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
+import type { MinuteCounts } from '../../core/statistics.ts';
 import type { JobHead, JobImage } from './job-fields.ts';
 import type { ReadyLine } from './lines.ts';
 
@@ -22,13 +24,29 @@ export interface Rejection {
   readonly expiresAtMs: number;
 }
 
+/**
+ * An entry by which a job is found by one of its tags. If the job does not exist, or was submitted at another time than
+ * the entry says, the entry counts for nothing.
+ */
+export interface TagEntry {
+  readonly name: string;
+  readonly value: string;
+  readonly jobId: string;
+  readonly submittedAtMs: number;
+  /** When the entry may be garbage collected. */
+  readonly expiresAtMs: number;
+}
+
 /** A deployed declaration. The store does not parse the text; `lib/declaration/declaration.ts` does. */
 export interface DeclarationRecord {
-  /** Counts from 1. Every deployment's version is higher, even if it declares the same as an earlier one. */
+  /**
+   * The number of the declaration, counted from 1. Every deployment's version is higher, even if it declares the same
+   * as an earlier one.
+   */
   readonly version: number;
   /** The hash of the text, to compare two declarations. */
   readonly hash: string;
-  /** Contains only ASCII characters. */
+  /** The text of the declaration, which has only ASCII characters. */
   readonly text: string;
   readonly declaredAtMs: number;
 }
@@ -36,7 +54,7 @@ export interface DeclarationRecord {
 /** The progress of moving waiting jobs to the lines and partitions of a new declaration. */
 export interface DeclarationProgress {
   readonly version: number;
-  /** How many jobs were moved. */
+  /** How many waiting jobs were moved to their new lines or partitions so far. */
   readonly moved: number;
   readonly isDone: boolean;
   /** The cursor at which the next pass continues; undefined: the beginning. */
@@ -46,7 +64,10 @@ export interface DeclarationProgress {
    * number, the caps divided among them, and conflict groups. Undefined: none of these has changed.
    */
   readonly sinceVersion?: number | undefined;
-  /** True once no other partition has jobs in flight that a pass must check before it starts jobs here. */
+  /**
+   * Whether the handover is over: no other partition has jobs in flight any more that a pass must check before it
+   * starts jobs here.
+   */
   readonly isHandedOver?: boolean | undefined;
 }
 
@@ -82,13 +103,19 @@ export interface WorkerRecord {
   readonly incarnation: string;
   readonly fleet: string;
   readonly slots: number;
-  /** The worker takes no more jobs: only the slots of its running jobs count. */
+  /** Whether the worker takes no more jobs. If so, only the slots of its running jobs count. */
   readonly isEnding?: boolean | undefined;
-  /** By the worker's clock. It must be later than the moment at which the worker stops itself, also if clocks differ. */
+  /**
+   * When the worker's lease ends, by the worker's clock. It must be later than the moment at which the worker stops
+   * itself, also if clocks differ.
+   */
   readonly expiresAtMs: number;
-  /** Until then an earlier incarnation of this worker may still be running its jobs. The store sets it, not the worker. */
+  /**
+   * Until this instant an earlier incarnation of the worker may still be running its jobs. The store sets it, not the
+   * worker.
+   */
   readonly formerUntilMs?: number | undefined;
-  /** The measurements of the last heartbeat that had any. Undefined: the worker does not measure. */
+  /** The measurements of the last heartbeat that contained any. Undefined: the worker does not measure its load. */
   readonly load?: WorkerLoad | undefined;
   /** The time of the last heartbeat, by the worker's clock. Undefined for a record that cannot be read. */
   readonly heardAtMs?: number | undefined;
@@ -107,8 +134,8 @@ export interface WorkerRecord {
 export const FORMER_SHOWN_MS = 60_000;
 
 /**
- * The worker that a record shows at an instant. An expired record shows none, unless an earlier incarnation may still be running: then it
- * shows that one, without a slot. A late registration may have expired before the earlier incarnation's lease.
+ * Returns the record as it counts at `nowMs`. A live lease: the record itself. An expired lease: until `formerUntilMs`
+ * an earlier incarnation may still run jobs, so the record counts without slots. After that: undefined.
  */
 export function workerAt(record: WorkerRecord, nowMs: number): WorkerRecord | undefined {
   if (record.expiresAtMs > nowMs) return record;
@@ -125,12 +152,17 @@ export interface Leader {
   /** A name that is unique for each lead. */
   readonly holder: string;
   /**
-   * Epoch ms by the leader's clock, compared without tolerance. A record with a past time was not released, so its letters may be unread.
+   * When the lead ends, epoch ms by the leader's clock, compared without tolerance. A record with a past time was not
+   * released, so its letters may be unread.
    */
   readonly untilMs: number;
   /** Whether clients leave a letter for each stored job: the leader then starts it before the stream reports it. */
   readonly wantsLetters: boolean;
 }
+
+/** Whether a dispatcher leads the partition now. `leader` is the partition's record of its last lead. */
+export const isLedAt = (leader: Leader | undefined, nowMs: number): boolean =>
+  leader !== undefined && leader.untilMs > nowMs;
 
 /** A note in a partition's mailbox for its leader. An empty letter asks for a pass. */
 export interface Letter {
@@ -151,17 +183,12 @@ export interface ReceivedLetter {
 }
 
 /** Whether a control changes nothing about its scope. */
-export const isIdle = ({ paused, maxConcurrency, weight }: Control): boolean =>
-  !paused && maxConcurrency === undefined && weight === undefined;
-
-/** The parts of a control that are changed independently. */
-export const CONTROL_FIELDS = ['paused', 'maxConcurrency', 'weight'] as const;
-
-export type ControlField = (typeof CONTROL_FIELDS)[number];
+export const isIdle = ({ paused, maxConcurrency, weight, restsUntilMs }: Control): boolean =>
+  !paused && maxConcurrency === undefined && weight === undefined && restsUntilMs === undefined;
 
 /** The time over which passes have read a partition regularly. Commits write it, by the dispatchers' clocks. */
 export interface Observation {
-  /** No two reads since then were far apart. */
+  /** The beginning of the observation: no two reads since then were far apart. */
   readonly sinceMs: number;
   /** The time of the last read. */
   readonly atMs: number;
@@ -174,7 +201,7 @@ export interface Observation {
  * the store was available. By the dispatchers' clocks.
  */
 export interface Lookout {
-  /** No two checks or passes since then were far apart. */
+  /** The beginning of the time in which no two checks or passes were far apart. */
   readonly sinceMs: number;
   /** The time of the last check or pass. */
   readonly atMs: number;
@@ -186,7 +213,7 @@ export interface Lookout {
 
 /** A record that no job waited in a partition when a pass ended, as far as passes were notified. By the dispatchers' clocks. */
 export interface NothingWaits {
-  /** All keys lines, and the lines of their keys, were read at that time or later. */
+  /** Epoch ms: each type's keys line, and the ready lines of its keys, were all read at this instant or later. */
   readonly lookedAtMs: number;
   /** The version of the declaration whose types were read; undefined: nothing is declared. */
   readonly declared?: number | undefined;
@@ -198,30 +225,37 @@ export interface PartitionState {
   readonly leader?: Leader | undefined;
   /** The newest version of the declaration that was written to the partition; undefined: none was. */
   readonly declared?: number | undefined;
-  /** Undefined: no jobs were moved for a declaration so far. */
+  /** How far waiting jobs were moved for a new declaration. Undefined: none was moved so far. */
   readonly carried?: DeclarationProgress | undefined;
-  /** Every commit raises it by one, and is conditional on the version that it loaded. */
+  /** The version of the partition. Every commit raises it by one, and is conditional on the version that it loaded. */
   readonly version: number;
   readonly reservations: readonly Reservation[];
   readonly workers: readonly WorkerRecord[];
   /** Records of workers whose lease is over, as last written, until they are garbage collected. */
-  readonly gone: readonly WorkerRecord[];
-  /** Undefined before the first check. */
+  readonly expiredWorkers: readonly WorkerRecord[];
+  /** The last check of the workers between passes. Undefined: there was none yet. */
   readonly lookout?: Lookout | undefined;
+  /** The controls that were in force when the partition was loaded. */
   readonly controls: readonly Control[];
+  /** The controls that are not in force any more and were not deleted yet. */
+  readonly endedControls: readonly Control[];
   /** The ledgers that this read included. `getLedgers` reads others. */
   readonly ledgers: readonly Ledger[];
   readonly estimates: readonly EstimateRecord[];
   /** Whether any conflict key may have a blocked line; false in a store without parking. */
   readonly parks: boolean;
-  /** As the last commit that changed it left it; undefined before the first one. */
-  readonly attendance?: Observation | undefined;
-  /** Set if no job waits, as far as passes were notified; undefined: some may wait. */
+  /** The observation, as the last commit that changed it left it; undefined before the first one. */
+  readonly observation?: Observation | undefined;
+  /** The record that no job waits, as far as passes were notified; undefined: jobs may wait. */
   readonly quiet?: NothingWaits | undefined;
   /**
-   * Epoch ms. Some pass left a job waiting that it knew from a hint only; a read of the lines that began before this instant may miss it.
+   * Epoch ms: a read of lines that began before this instant may miss a waiting job, which a pass knew from a hint and has left waiting.
    */
   readonly unseenUntilMs?: number | undefined;
+  /** Uses of limits within their windows by ended attempts, over all keys; undefined: none. */
+  readonly uses?: Uses | undefined;
+  /** With statistics: the counts of the last minute in which a commit counted something; undefined: none did. */
+  readonly counted?: MinuteCounts | undefined;
   /** Capacity that the partition has lent or borrowed and that was not returned. */
   readonly loans: readonly Loan[];
   /** The last loan request of each other partition, granted or not. */
@@ -233,11 +267,19 @@ export interface Ledger {
   readonly fairnessKey: string;
   /** In milliseconds of run time; a multiple of 2^-16 ms (`wholeUnits`). */
   readonly settledCostMs: number;
-  /** The last change: the end of an attempt, or a pass that raised the key's cost. A start that was not settled is not included. */
+  /**
+   * When the ledger last changed: at the end of an attempt, or in a pass that raised the key's cost. A start that was
+   * not settled is not included.
+   */
   readonly lastSeenMs: number;
+  /** Uses of limits within their windows by the key's ended attempts; absent: none. */
+  readonly uses?: Uses | undefined;
 }
 
-/** The cost by which a key without backlog enters the keys line: its ledger's, or 0 if it has none or the ledger has expired. */
+/**
+ * Returns the cost by which a key that had no backlog enters the keys line: its ledger's, or 0 if it has none or the
+ * ledger has expired.
+ */
 export const rankCostOf = (ledger: Ledger | undefined, nowMs: number, keyTtlMs: number | null): number =>
   ledger === undefined || (keyTtlMs !== null && nowMs - ledger.lastSeenMs >= keyTtlMs)
     ? 0
@@ -246,14 +288,14 @@ export const rankCostOf = (ledger: Ledger | undefined, nowMs: number, keyTtlMs: 
 /** A conflict key that may have a blocked line. */
 export interface ParkedMark {
   readonly conflictKey: string;
-  /** When jobs were last parked there. */
+  /** When jobs were last parked for the key. */
   readonly parkedAtMs: number;
 }
 
 /** A fairness key with waiting jobs of a type, now or recently. */
 export interface KeyBacklog {
   readonly fairnessKey: string;
-  /** The modes of the key's lines of that type. */
+  /** The modes of the key's ready lines of the type. */
   readonly lines: readonly Pick<ReadyLine, 'mode'>[];
   /** When a submitter last announced one of its lines. */
   readonly announcedAtMs: number;
@@ -271,16 +313,19 @@ export interface EstimateRecord {
   readonly lastSeenMs: number;
 }
 
-/** Guards a conflict key among partitions. A free lock that no partition waits for has no record. */
+/** The lock that guards a conflict key among partitions. A free lock that no partition waits for has no record. */
 export interface Lock {
   readonly conflictKey: string;
-  /** The claim that holds it. The partition is part of it, because claim ids are unique only in their partition. */
+  /**
+   * The claim that holds the lock; undefined: the lock is free. The claim is named with its partition, because claim
+   * ids are unique only in their partition.
+   */
   readonly holder?:
     | { readonly partition: number; readonly claimId: string; readonly jobId: string }
     | undefined;
   /**
-   * The lock is free, and until then only this partition may take it, so that one partition with many jobs does not keep the others
-   * waiting.
+   * Set if the lock is free and reserved: until `untilMs` only this partition may take it, so that one partition with
+   * many jobs does not keep the others waiting.
    */
   readonly turn?: { readonly partition: number; readonly untilMs: number } | undefined;
   /** Partitions with jobs that wait for the lock, ascending. */
@@ -316,9 +361,9 @@ export interface DispatcherLoad {
 export interface DispatcherRecord extends DispatcherIdentity {
   /** Partitions that it leads, ascending. */
   readonly leads: readonly number[];
-  /** Written with each renewal. */
+  /** The load of the dispatcher, written with each renewal. */
   readonly load?: DispatcherLoad | undefined;
-  /** By the dispatcher's clock. */
+  /** When the membership ends, epoch ms by the dispatcher's clock. */
   readonly expiresAtMs: number;
 }
 
@@ -333,7 +378,7 @@ export interface WorkerIdentity {
  * reads it again.
  */
 export interface UnreadableItem {
-  /** `<partition key> <sort key>`. */
+  /** The key of the item: `<partition key> <sort key>`. */
   readonly key: string;
   /** The wrong attribute, what is wrong with it, and what to do. */
   readonly reason: string;
@@ -343,7 +388,17 @@ export interface UnreadableItem {
   readonly seenAtMs: number;
 }
 
-/** The entries of a reservation whose positions are not in the set. */
+/** Returns, by id of a job in flight, when it was reserved. */
+export const reservedAtOf = (
+  reservations: readonly Pick<Reservation, 'reservedAtMs' | 'jobs'>[],
+): ReadonlyMap<string, number> =>
+  new Map(
+    reservations.flatMap(({ reservedAtMs, jobs }) =>
+      Array.from(jobs.values(), ({ id }) => [id, reservedAtMs] as const),
+    ),
+  );
+
+/** Returns the entries of a reservation without those at these positions. */
 export function entriesWithout(
   places: Reservation['jobs'],
   positions: ReadonlySet<number>,

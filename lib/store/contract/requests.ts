@@ -1,20 +1,29 @@
 /** Arguments of the store's verbs that are larger than a few fields, and their results. */
-import type { Control } from '../../core/capacity.ts';
+import {
+  CONTROL_CHANGES_MAX,
+  CONTROL_FIELDS,
+  type Control,
+  type ControlEntry,
+  type ControlField,
+  lastChange,
+} from '../../core/capacity.ts';
 import type { Claim, Job, MovingJob } from '../../core/job.ts';
 import type { Loan, Return } from '../../core/lending.ts';
 import type { PlannedClaim, Verdict } from '../../core/life-cycle.ts';
+import type { Uses } from '../../core/limits.ts';
+import type { MinuteCounts } from '../../core/statistics.ts';
 import type { JobHead } from './job-fields.ts';
-import type { Rejection } from './records.ts';
-import {
-  CONTROL_FIELDS,
-  type DeclarationProgress,
-  type EstimateRecord,
-  type Leader,
-  type Ledger,
-  type NothingWaits,
-  type Observation,
-  type Reservation,
-  type WorkerIdentity,
+import type {
+  DeclarationProgress,
+  EstimateRecord,
+  Leader,
+  Ledger,
+  NothingWaits,
+  Observation,
+  Rejection,
+  Reservation,
+  TagEntry,
+  WorkerIdentity,
 } from './records.ts';
 
 /** The result of `createJobs` for one job. */
@@ -25,24 +34,61 @@ export type CreateOutcome =
   /** A job with the same id and other content exists: `job`. */
   | { readonly kind: 'conflict'; readonly job: Job };
 
-/** `outdated`: another deployment has declared a version since `after`; `version` is the newest. */
+/**
+ * The result of a declaration. `outdated`: another deployment has declared a version since `after`; `version` is the
+ * newest.
+ */
 export type DeclareOutcome =
   | { readonly kind: 'declared'; readonly version: number }
   | { readonly kind: 'outdated'; readonly version: number };
 
-/** `led`: another dispatcher leads until `leader.untilMs`. */
+/** The result of an attempt to lead. `led`: another dispatcher leads until `leader.untilMs`. */
 export type LeadOutcome = { readonly kind: 'leading' } | { readonly kind: 'led'; readonly leader: Leader };
 
-/** An operator's change of a scope's control. An undefined part stays as it is; null removes it. */
-export interface ControlChange {
+/**
+ * An operator's change of a scope's control. An undefined part stays as it is; null removes it. A pause that is lifted
+ * also ends a rest.
+ */
+export interface ControlChange extends Pick<ControlEntry, 'untilMs' | 'reason' | 'by'> {
   readonly paused?: boolean | undefined;
   readonly maxConcurrency?: number | null | undefined;
   readonly weight?: number | null | undefined;
 }
 
-/** Whether a control already has the values of a change. */
+/** Whether a control already has the values of a change, and until the same instant. */
 export const alreadyHas = (control: Control, change: ControlChange): boolean =>
-  CONTROL_FIELDS.every((field) => change[field] === undefined || (control[field] ?? null) === change[field]);
+  CONTROL_FIELDS.every(
+    (field) =>
+      change[field] === undefined ||
+      ((control[field] ?? null) === change[field] && lastChange(control, field)?.untilMs === change.untilMs),
+  );
+
+/** Returns the changes of one field of a control with one more, and without the oldest if there are too many. */
+export function withChange(
+  control: Control,
+  field: ControlField,
+  { [field]: to, untilMs, reason, by }: ControlChange,
+  atMs: number,
+): readonly ControlEntry[] {
+  if (to === undefined) return (control.changes ?? []).filter((entry) => entry.field === field);
+  const entry = {
+    field,
+    to,
+    atMs,
+    ...(untilMs === undefined ? {} : { untilMs }),
+    ...(reason === undefined ? {} : { reason }),
+    ...(by === undefined ? {} : { by }),
+  };
+  const before = (control.changes ?? []).filter((each) => each.field === field);
+  const last = before.at(-1);
+  // A change that repeats the last one is not added. Such a change comes from a call whose first answer was lost.
+  const isRepeated = last?.to === to && last.untilMs === untilMs && last.reason === reason && last.by === by;
+  return isRepeated ? before : [...before, entry].slice(-CONTROL_CHANGES_MAX);
+}
+
+/** Returns all changes of a control, in the order in which they were made. */
+export const inOrder = (changes: readonly ControlEntry[]): readonly ControlEntry[] =>
+  changes.toSorted((one, other) => one.atMs - other.atMs);
 
 /** The result of a change of a control. */
 export type ControlOutcome =
@@ -70,12 +116,16 @@ export interface Commit {
    * `markParked`.
    */
   readonly parks?: boolean | undefined;
-  /** Undefined: unchanged. */
-  readonly attendance?: Observation | undefined;
+  /** The observation from now on; undefined: it stays unchanged. */
+  readonly observation?: Observation | undefined;
   /** The record that no job waits, as far as passes were notified; null: some may wait. Undefined: unchanged. */
   readonly quiet?: NothingWaits | null | undefined;
-  /** See `PartitionState`; undefined: unchanged. It never goes back. */
+  /** See `PartitionState`; undefined: unchanged. The store keeps the later of the stored value and this one. */
   readonly unseenUntilMs?: number | undefined;
+  /** The partition's `uses`, once the attempts at the dropped positions are counted; undefined: unchanged. */
+  readonly uses?: Uses | undefined;
+  /** With statistics: what the commit counts, for its minute; undefined: nothing. A later minute replaces the counts of an earlier one. */
+  readonly counts?: MinuteCounts | undefined;
   /** With declaring: the progress of moving jobs for a new declaration; undefined: unchanged. */
   readonly carried?: DeclarationProgress | undefined;
   /** With lending: capacity that the partition lends from now on. This grants the borrowers' requests. */
@@ -95,9 +145,12 @@ export type ParkOutcome =
 /** A planned claim of one job for one position of a reservation. */
 export interface ClaimRequest extends Claim {
   readonly jobId: string;
-  /** Won only if the job is pending at exactly this version. */
+  /** The claim is won only if the job is pending at exactly this version. */
   readonly version: number;
-  /** With locks, for a job whose conflict key may have jobs in other partitions: won only together with the key's lock. */
+  /**
+   * With locks, for a job whose conflict key may have jobs in other partitions: the claim is won only together with the
+   * key's lock.
+   */
   readonly lock?: { readonly conflictKey: string; readonly partition: number } | undefined;
 }
 
@@ -114,6 +167,11 @@ export type ClaimedJob = Pick<ClaimRequest, 'jobId' | 'claimId'>;
 export interface StartRequest extends ClaimedJob, WorkerIdentity {
   /** Set if the job was not claimed when the message was sent: the start then claims it in the same write. */
   readonly toClaim?: PlannedClaim | undefined;
+  /**
+   * The handler must not begin after this instant, by the worker's clock, because the rate would not count the start
+   * any more. Undefined: no rate counts it.
+   */
+  readonly startByMs?: number | undefined;
   readonly nowMs: number;
   /**
    * The attempt's lease: after this instant, by the worker's clock, the attempt certainly runs no more. Undefined: the worker is a process,
@@ -128,7 +186,7 @@ export type StartOutcome =
   | { readonly kind: 'superseded' };
 
 export interface FinishRequest extends WorkerIdentity {
-  /** As `startJob` returned it. */
+  /** The job as `startJob` returned it. */
   readonly job: MovingJob;
   /** How the attempt ended, with its result or error. */
   readonly verdict: Verdict;
@@ -154,23 +212,30 @@ export interface RejectionPage {
   readonly next?: string | undefined;
 }
 
+/** A part of the entries of a tag. */
+export interface TagPage {
+  readonly entries: readonly Pick<TagEntry, 'jobId' | 'submittedAtMs'>[];
+  /** The cursor of the next read; absent at the end. */
+  readonly next?: string | undefined;
+}
+
 /** Heads of a line. */
 export type Heads = LinePage<JobHead>;
 
 /** The result of a request to cancel. */
 export type CancelOutcome =
-  /** It was waiting, or claimed and not started: it will not run. */
+  /** The job was waiting, or claimed and not started: it will not run. */
   | { readonly kind: 'cancelled'; readonly job: Job }
-  /** It runs: its worker is asked to stop, and ends the attempt. */
+  /** The job runs: its worker is asked to stop, and ends the attempt. */
   | { readonly kind: 'requested'; readonly job: Job }
-  /** It had ended before. */
+  /** The job had ended before. */
   | { readonly kind: 'ended'; readonly job: Job }
   | { readonly kind: 'missing' };
 
 /** The result of a request to retime a job. */
 export type RetimeOutcome =
   | { readonly kind: 'moved'; readonly job: Job }
-  /** It still waits, but has changed since it was read: it was promoted or retimed. */
+  /** The job still waits, but has changed since it was read: it was promoted or retimed. */
   | { readonly kind: 'superseded'; readonly job: Job }
   /** A worker was sent the job, runs it, or has ended it. */
   | { readonly kind: 'tooLate'; readonly job: Job }
@@ -180,7 +245,8 @@ export type RetimeOutcome =
 export type Applied = 'applied' | 'superseded';
 
 /**
- * How many jobs of each group of a blocked line are read at most. The first one starts next; the others replace it if its claim is lost.
+ * The most jobs that are read of each group of a blocked line: the first one starts next, and the others replace it if its claim is
+ * lost.
  */
 export const BLOCKED_HEADS = 4;
 export const NOBODY: ReadonlySet<string> = new Set();

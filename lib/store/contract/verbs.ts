@@ -5,6 +5,8 @@
  */
 import type { ClaimStore, CoreStore, LineStore, PartitionStore, ProducerStore, WorkerStore } from './core.ts';
 import type { DeclareStore } from './declaring.ts';
+import type { DedupeStore } from './deduping.ts';
+import type { ExpiringStore } from './expiring.ts';
 import type { JobHead } from './job-fields.ts';
 import type { LeadStore } from './leading.ts';
 import type { LendingStore } from './lending.ts';
@@ -13,6 +15,7 @@ import type { MembershipStore } from './membership.ts';
 import type { OperateStore } from './operate.ts';
 import type { ParkingStore } from './parking.ts';
 import type { ScheduleStore } from './schedules.ts';
+import type { StatisticsStore } from './statistics.ts';
 
 /** The rank of a ready job in its line. Ranks are compared as text. */
 export type RankOf = (job: JobHead) => { readonly rank: string };
@@ -24,18 +27,23 @@ export interface JobStore
     LockStore,
     LendingStore,
     LeadStore,
+    ExpiringStore,
+    DedupeStore,
     MembershipStore,
     DeclareStore,
     OperateStore,
-    ScheduleStore {}
+    ScheduleStore,
+    StatisticsStore {}
 
 /** The argument of a verb. */
 export type RequestOf<Verb extends keyof JobStore> = Parameters<JobStore[Verb]>[0];
 
 /** For callers that submit: producers, the ingest, and a dispatcher that moves jobs to another line. */
 export interface SubmitStore
-  extends Pick<ProducerStore, 'createJobs' | 'announceLines' | 'getJobs' | 'lookUpJobs'>,
-    Pick<OperateStore, 'recordRejections'>,
+  extends DedupeStore,
+    Pick<ProducerStore, 'createJobs' | 'announceLines' | 'getJobs' | 'lookUpJobs'>,
+    Pick<LineStore, 'readKeys' | 'readLine' | 'getEstimates'>,
+    Pick<OperateStore, 'recordRejections' | 'recordTags'>,
     Pick<DeclareStore, 'readDeclaredVersion' | 'readDeclaration'>,
     Pick<LeadStore, 'putLetter'> {}
 
@@ -49,11 +57,13 @@ export interface PassStore
     ParkingStore,
     ClaimStore,
     LockStore,
+    ExpiringStore,
     Pick<ProducerStore, 'cancelJob'>,
-    Pick<WorkerStore, 'loseWorker'>,
+    Pick<WorkerStore, 'endUnfinished'>,
     Pick<MembershipStore, 'listDispatchers'>,
     Pick<DeclareStore, 'announceDeclaration' | 'rehome' | 'adoptControl' | 'giveBack'>,
-    Pick<ScheduleStore, 'readDueSchedules' | 'getSchedules' | 'saveSchedule'> {}
+    Pick<ScheduleStore, 'readDueSchedules' | 'getSchedules' | 'saveSchedule'>,
+    Pick<StatisticsStore, 'putStatistics'> {}
 
 /** For a deployment, which stores its declaration and the declared schedules. */
 export interface DeployStore
@@ -68,4 +78,5 @@ export interface OperatorStore
     ProducerStore,
     MembershipStore,
     OperateStore,
-    ScheduleStore {}
+    ScheduleStore,
+    StatisticsStore {}

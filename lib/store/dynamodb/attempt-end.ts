@@ -23,7 +23,7 @@ export type WrittenVerdict =
 export const stateAfter = (verdict: WrittenVerdict): JobState =>
   verdict.kind === 'retry' ? 'scheduled' : verdict.kind;
 
-/** The update of a running job for a verdict. */
+/** Returns the update of a running job for a verdict. */
 export function endOf(
   running: MovingJob,
   verdict: WrittenVerdict,
@@ -66,27 +66,42 @@ export function endOf(
       };
     }
     // The claim stays until the next one: settlement needs it to know which attempt ended, and when.
-    case 'retry': {
-      const isLost = attempt === running.attempt;
-      const ready = isLost ? undefined : readyChange(withReadyAt(running, verdict.runAtMs));
-      const removed = [
-        '#hung',
-        ...(ready === undefined || ready.remove === '' ? [] : ['#firstReadyAtMs']),
-        ...(verdict.isFromStart === true ? ['#checkpoint'] : []),
-      ];
-      return {
-        update: `SET #state = :scheduled, ${countClause}, #attempt = :attempt, #runAtMs = :runAt, #finishedAtMs = :now,
-          #error = :error, #line = :line, #rank = :rank${ready === undefined ? '' : `, ${ready.set}`} REMOVE ${removed.join(', ')}`,
-        values: {
-          ...common,
-          ...ready?.values,
-          ':attempt': attempt,
-          ':runAt': verdict.runAtMs,
-          // The stack is in the history, together with the attempt.
-          ':error': encodeError(withoutStack(verdict.error)),
-          ...standingValues(dueStanding(running, verdict.runAtMs)),
-        },
-      };
-    }
+    case 'retry':
+      return again(running, verdict, countClause, { ...common, ':attempt': attempt });
   }
+}
+
+/** Returns the update of a running job that runs again. */
+function again(
+  running: MovingJob,
+  verdict: Extract<WrittenVerdict, { readonly kind: 'retry' }>,
+  countClause: string,
+  values: Item,
+): Pick<Update, 'update' | 'values'> {
+  const isLost = values[':attempt'] === running.attempt;
+  const ready = isLost ? undefined : readyChange(withReadyAt(running, verdict.runAtMs));
+  const removed = [
+    '#hung',
+    ...(ready === undefined || ready.remove === '' ? [] : ['#firstReadyAtMs']),
+    ...(verdict.isFromStart === true ? ['#checkpoint'] : []),
+    ...(verdict.error === undefined ? ['#error'] : []),
+  ];
+  const sets = [
+    ...(ready === undefined ? [] : [ready.set]),
+    ...(verdict.error === undefined ? [] : ['#error = :error']),
+    ...(verdict.parkedState === undefined ? [] : ['#parkedState = :parkedState']),
+  ];
+  return {
+    update: `SET #state = :scheduled, ${countClause}, #attempt = :attempt, #runAtMs = :runAt, #finishedAtMs = :now,
+      ${['#line = :line, #rank = :rank', ...sets].join(', ')} REMOVE ${removed.join(', ')}`,
+    values: {
+      ...values,
+      ...ready?.values,
+      ':runAt': verdict.runAtMs,
+      // The stack is in the history, together with the attempt.
+      ...(verdict.error === undefined ? {} : { ':error': encodeError(withoutStack(verdict.error)) }),
+      ...(verdict.parkedState === undefined ? {} : { ':parkedState': encodeJson(verdict.parkedState) }),
+      ...standingValues(dueStanding(running, verdict.runAtMs)),
+    },
+  };
 }

@@ -18,7 +18,7 @@ import { notedHistory, PARALLEL_MAX, stateValues, versionValues } from './expres
 import { NO_PARTITION, partitionIn, type TableItems } from './items.ts';
 import { inParallel } from './parallel.ts';
 
-/** The job's index in the transaction of a claim that takes a lock. */
+/** The index of the job's update in the transaction of a claim that takes a lock. */
 const JOB_PART = 0;
 
 const RELEASE_TRIES_MAX = 5;
@@ -42,7 +42,7 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
       try {
         return await this.#claimJob(request);
       } catch (error) {
-        // The reservation is kept, so an unknown result is safe.
+        // The pass keeps the reservation of a claim with an unknown result, so nothing is lost.
         if (error instanceof UnavailableError || error instanceof ThrottledError) return 'unknown';
         throw error;
       }
@@ -66,7 +66,7 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
     if (outcome.applied) return 'claimed';
     const { old } = outcome;
     const [present] =
-      old === undefined || this.#items.isGone(old)
+      old === undefined || this.#items.hasExpired(old)
         ? []
         : await this.#items.readable(partitionIn(old), [old], decodeMovingJob);
     // If the job has this claim, an earlier try won and its answer got lost.
@@ -147,7 +147,8 @@ export class DynamoClaimStore implements ClaimStore, LockStore {
       const [lock] = await this.#items.readable(partition, [gone.old], decodeLock);
       if (lock === undefined) return {};
       const next = nextWaiting(lock.waiting, partition);
-      // The lock was released before, and may be held by another claim now. If a partition has priority for it, that partition is answered.
+      // An earlier call has released the lock, and another claim may hold it now. If a partition has priority for it,
+      // the answer names that partition.
       if (lock.holder?.claimId !== claimId || lock.holder.partition !== partition || next === undefined)
         return lock.turn === undefined ? {} : { next: lock.turn.partition };
       const passed = await this.#table.update('releaseLock', {

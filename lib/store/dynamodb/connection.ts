@@ -40,7 +40,7 @@ export interface ConnectionOptions {
   readonly client: DynamoDBClient;
   readonly table: string;
   readonly meter?: Meter | undefined;
-  /** Evenly distributed in [0, 1); used to spread retries. */
+  /** Returns a number evenly distributed in [0, 1). It spreads retries. @default Math.random */
   readonly random?: (() => number) | undefined;
   readonly sleep?: ((ms: number) => Promise<void>) | undefined;
 }
@@ -61,6 +61,8 @@ export interface Update {
   readonly values?: Item | undefined;
   /** Names of attributes that the codec does not know, such as entries of a map. */
   readonly names?: Readonly<Record<string, string>> | undefined;
+  /** Whether the update must read nothing of the item, also not when the condition fails. @default false */
+  readonly isBlind?: boolean | undefined;
 }
 
 export interface Put {
@@ -221,8 +223,11 @@ export class DynamoConnection {
     });
   }
 
-  /** Answers the item after the update. */
-  async update(verb: string, { key, update, condition, values, names }: Update): Promise<WriteOutcome> {
+  /** Updates an item. Answers the item after the update. */
+  async update(
+    verb: string,
+    { key, update, condition, values, names, isBlind = false }: Update,
+  ): Promise<WriteOutcome> {
     const command = new UpdateCommand({
       TableName: this.#table,
       Key: key,
@@ -230,8 +235,9 @@ export class DynamoConnection {
       ConditionExpression: condition,
       ExpressionAttributeNames: { ...namesIn(update, condition), ...names },
       ...(values === undefined ? {} : { ExpressionAttributeValues: values }),
-      ReturnValues: 'ALL_NEW',
-      ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
+      ...(isBlind
+        ? {}
+        : ({ ReturnValues: 'ALL_NEW', ReturnValuesOnConditionCheckFailure: 'ALL_OLD' } as const)),
       ReturnConsumedCapacity: 'TOTAL',
     });
     try {
@@ -296,7 +302,7 @@ export class DynamoConnection {
     }
   }
 
-  /** A part of a transaction that puts an item. */
+  /** Returns a part of a transaction that puts an item. */
   putPart({ item, condition, values }: Put): TransactionPart {
     return {
       Put: {
@@ -428,7 +434,7 @@ const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
   'CredentialsProviderError',
 ]);
 
-/** Whether the role lacks the permission. */
+/** Whether the error says that the role lacks a permission. */
 export const isForbidden = (error: unknown): boolean =>
   error instanceof MisconfiguredError && nameOf(error.cause) === 'AccessDeniedException';
 
@@ -443,13 +449,13 @@ const nameOf = (error: unknown): string => (error instanceof Error ? error.name 
 
 const isConflict = (error: unknown): boolean => CONFLICTS.has(nameOf(error));
 
-// The SDK throws a plain error for a value that it cannot encode, such as NaN.
+// Whether the error says that the SDK cannot encode a value, such as NaN: it throws a plain error for that.
 const isUnsendable = (error: unknown): boolean =>
   error instanceof Error && ['Error', 'TypeError', 'RangeError'].includes(error.name) && !('code' in error);
 
 /**
- * The parts whose conditions failed; undefined: none, so the transaction may be tried again.
- *
+ * Returns the parts of a transaction whose conditions failed; undefined: none failed, so the transaction may be tried
+ * again.
  * @throws RefusedError if DynamoDB would refuse the transaction every time
  */
 function refusedParts(error: TransactionCanceledException, verb: string): ReadonlySet<number> | undefined {
@@ -475,7 +481,7 @@ const conflictError = (verb: string, tries: number, cause: unknown): ThrottledEr
     },
   );
 
-/** The project's own error for an error of the SDK or the network. */
+/** Returns the project's own error for an error of the SDK or the network. */
 function storeError(error: unknown, verb: string, table: string, requestKind: RequestKind): Error {
   const name = nameOf(error);
   const message = error instanceof Error ? error.message : String(error);
@@ -509,7 +515,7 @@ function storeError(error: unknown, verb: string, table: string, requestKind: Re
   );
 }
 
-/** The condition of a write with its names and values; empty if there is none. */
+/** Returns the condition of a write with its names and values; empty if there is none. */
 const conditionOf = (
   condition: string | undefined,
   values: Item | undefined,

@@ -1,5 +1,7 @@
 /** Declarations, and the moves of jobs and controls that follow a new one. */
+
 import { randomUUID } from 'node:crypto';
+import { CONTROL_FIELDS } from '../../core/capacity.ts';
 import type { MovingJob } from '../../core/job.ts';
 import { giveBack } from '../../core/life-cycle.ts';
 import type { DeclareStore } from '../contract/declaring.ts';
@@ -127,14 +129,21 @@ export class DynamoDeclareStore implements DeclareStore {
   }
 
   async adoptControl({ partition, control }: RequestOf<'adoptControl'>): Promise<Applied> {
-    const { scope, paused, maxConcurrency, weight } = control;
+    const { scope, paused, maxConcurrency, weight, restsUntilMs, changes = [] } = control;
     const callId = randomUUID();
-    const { sets, removes, values } = controlUpdate({ paused, maxConcurrency, weight }, {});
+    const { sets, values } = controlUpdate({ paused, maxConcurrency, weight }, {}, changes);
+    // A worker may have written a rest of the scope into this partition before: that rest stays.
+    const rests = restsUntilMs === undefined ? '' : ', #restsUntilMs = if_not_exists(#restsUntilMs, :rests)';
     const outcome = await this.#table.update('adoptControl', {
       key: controlKey(partition, scope),
-      update: `SET ${sets.join(', ')} REMOVE ${removes.join(', ')}`,
-      condition: 'attribute_not_exists(#pk)',
-      values: { ...values, ':scope': scope, ':callId': callId },
+      update: `SET ${sets.join(', ')}${rests}`,
+      condition: CONTROL_FIELDS.map((field) => `attribute_not_exists(#${field}Revision)`).join(' AND '),
+      values: {
+        ...values,
+        ':scope': scope,
+        ':callId': callId,
+        ...(restsUntilMs === undefined ? {} : { ':rests': restsUntilMs }),
+      },
     });
     return outcome.applied || outcome.old?.[ATTRIBUTE.callId] === callId ? 'applied' : 'superseded';
   }

@@ -1,7 +1,7 @@
 /** Reads ended jobs by a scan, because they stand in no line. Each page reads up to 1 MB of the table, however few jobs match. */
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import type { MovingJob } from '../../core/job.ts';
+import { END_STATES, type MovingJob } from '../../core/job.ts';
 import type { EndedFilter, EndedJobs } from '../contract/ended.ts';
 import { MalformedItemError } from '../contract/errors.ts';
 import type { Item } from '../table/codec/attributes.ts';
@@ -16,8 +16,6 @@ export interface EndedJobsOptions {
   readonly unreadable: (error: MalformedItemError) => void;
 }
 
-const STATES = ['succeeded', 'failed', 'cancelled'] as const;
-
 export class DynamoEndedJobs implements EndedJobs {
   readonly #table: DynamoConnection;
   readonly #unreadable: EndedJobsOptions['unreadable'];
@@ -29,7 +27,7 @@ export class DynamoEndedJobs implements EndedJobs {
 
   async *endedJobs({ sinceMs, untilMs, type, state }: EndedFilter): AsyncGenerator<readonly MovingJob[]> {
     const { pk, sk } = jobKey('');
-    const states = state === undefined ? STATES : [state];
+    const states = state === undefined ? END_STATES : [state];
     const filter = [
       'begins_with(#pk, :pk) AND #sk = :sk AND #finishedAtMs >= :since AND #finishedAtMs < :until',
       `#state IN (${states.map((_, at) => `:state${at}`).join(', ')})`,

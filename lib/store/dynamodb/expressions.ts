@@ -1,11 +1,12 @@
 /** Parts of expressions that several verbs use. */
 
+import { CONTROL_FIELDS, type ControlEntry } from '../../core/capacity.ts';
 import type { History, Job, JobState, MovingJob } from '../../core/job.ts';
 import type { JobHead } from '../contract/job-fields.ts';
 import type { FinishedState } from '../contract/operate.ts';
-import { CONTROL_FIELDS } from '../contract/records.ts';
 import type { ControlChange } from '../contract/requests.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
+import { encodeChanges } from '../table/codec/control.ts';
 import { encodeHistory } from '../table/codec/history.ts';
 import type { Standing } from '../table/codec/job.ts';
 import {
@@ -22,7 +23,7 @@ export const PARALLEL_MAX = 32;
 /** The index of the partition summary in a transaction. */
 export const SUMMARY_PART = 0;
 
-/** `:pending` stands for the state `pending`. */
+/** Returns the values of states for an expression: `:pending` stands for the state `pending`. */
 export const stateValues = (...states: readonly JobState[]): Item =>
   Object.fromEntries(states.map((state) => [`:${state}`, state]));
 
@@ -38,7 +39,7 @@ export const dueStanding = (job: JobHead, runAtMs: number): Standing => ({
   rank: instantRank(runAtMs, job.id),
 });
 
-/** The clause that sets a job's history; empty without one. */
+/** Returns the clause that sets a job's history; empty if the job has none. */
 export const notedHistory = (
   history: History | undefined,
 ): { readonly set: string; readonly values: Item } =>
@@ -46,7 +47,7 @@ export const notedHistory = (
     ? { set: '', values: {} }
     : { set: ', #history = :history', values: { ':history': encodeHistory(history) } };
 
-/** The clauses that set when a job is ready, and when it was first. */
+/** Returns the clauses that set when a job is ready, and when it first was. */
 export const readyChange = ({
   readyAtMs,
   firstReadyAtMs,
@@ -72,7 +73,7 @@ export const deadStanding = (job: JobHead, failedAtMs: number): Standing => ({
   rank: latestFirstRank(failedAtMs, job.id),
 });
 
-/** The clauses that list a finished job, if its type lists them. */
+/** Returns the clauses that put a finished job into its list, if its type has one. */
 export const finishedClause = (
   job: MovingJob,
   state: FinishedState,
@@ -89,12 +90,16 @@ export const finishedClause = (
     : { set: '', values: {} };
 
 /**
- * The parts of an update that changes a control. It requires that the named parts have the revisions in `seen`, and completes a missing
- * item. Each part of a control has its own revision, so changes of different parts do not conflict.
+ * Returns the parts of an update that changes a control. It requires that the named parts have the revisions in `seen`,
+ * and completes a missing item. Each part of a control has its own revision and its own list of changes, so changes of
+ * different parts do not conflict.
+ *
+ * @param changes - the changes of each part that the control has afterwards
  */
 export function controlUpdate(
   change: ControlChange,
   seen: Item,
+  changes: readonly ControlEntry[],
 ): {
   readonly sets: readonly string[];
   readonly removes: readonly string[];
@@ -106,7 +111,7 @@ export function controlUpdate(
     '#callId = :callId',
     `#paused = ${change.paused === undefined ? 'if_not_exists(#paused, :paused)' : ':paused'}`,
   ];
-  const removes = ['#ttl'];
+  const removes: string[] = [];
   const conditions: string[] = [];
   const values: Record<string, unknown> = { ':paused': change.paused ?? false };
   for (const field of CONTROL_FIELDS) {
@@ -117,6 +122,10 @@ export function controlUpdate(
     if (was !== undefined) values[`:${revision}`] = was;
     sets.push(`#${revision} = :${revision}Next`);
     values[`:${revision}Next`] = typeof was === 'number' ? was + 1 : 1;
+    const packed = encodeChanges(changes, field);
+    if (packed === undefined) continue;
+    sets.push(`#${field}Changes = :${field}Changes`);
+    values[`:${field}Changes`] = packed;
   }
   for (const name of ['maxConcurrency', 'weight'] as const) {
     const to = change[name];

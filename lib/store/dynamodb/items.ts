@@ -26,7 +26,10 @@ import { Payloads } from './payloads.ts';
 
 export interface DynamoJobStoreOptions extends ConnectionOptions {
   readonly place: RankOf;
-  /** Epoch milliseconds. An item that has expired counts as gone, even if DynamoDB has not deleted it. */
+  /**
+   * Returns the time, in epoch milliseconds. An item that has expired by then counts as gone, even if DynamoDB has not
+   * deleted it.
+   */
   readonly nowMs?: (() => number) | undefined;
   /** Receives each item that cannot be read, once. */
   readonly unreadable?: ((item: UnreadableItem) => void) | undefined;
@@ -38,7 +41,7 @@ export const UNREADABLE_MAX = 1_000;
 /** The partition of notes about items that belong to none. */
 export const NO_PARTITION = 0;
 
-/** The partition of a job whose item may be unreadable. */
+/** Returns the partition in a job's item, even if the item cannot be read as a whole. */
 export const partitionIn = (item: Item): number => {
   const partition = item[ATTRIBUTE.partition];
   return typeof partition === 'number' ? partition : NO_PARTITION;
@@ -76,7 +79,10 @@ type PagedQuery = Omit<Parameters<DynamoConnection['query']>[1], 'limit'>;
 /** A range of ranks in a line: all, below a rank, from one rank to another, or above a rank. */
 interface RankRange {
   readonly below?: string | undefined;
-  /** Only with `below`. Both bounds are inclusive, but no rank equals a bound, because ranks end with an id. */
+  /**
+   * The lowest rank, if `below` is set. Both bounds are inclusive, but no rank equals a bound, because ranks end with
+   * an id.
+   */
   readonly from?: string | undefined;
   readonly above?: string | undefined;
 }
@@ -157,10 +163,10 @@ export class TableItems {
     const outcome = await this.table.update(verb, { key: jobKey(id), ...change });
     if (outcome.applied) return { applied: true, ...withJob(outcome.item) };
     const { old } = outcome;
-    return old === undefined || this.isGone(old) ? MISSING : { applied: false, ...withJob(old) };
+    return old === undefined || this.hasExpired(old) ? MISSING : { applied: false, ...withJob(old) };
   }
 
-  isGone(item: Item): boolean {
+  hasExpired(item: Item): boolean {
     const ttl = item[ATTRIBUTE.ttl];
     return typeof ttl === 'number' && ttl * 1000 <= this.nowMs();
   }
@@ -213,7 +219,7 @@ export class TableItems {
     await this.hint(() =>
       this.table.update('setAside', {
         key: { pk: String(item[pk]), sk: String(item[sk]) },
-        update: `REMOVE #line, #rank${wrong}`,
+        update: `REMOVE #line, #rank, #expiry${wrong}`,
         condition: '#line = :line AND #rank = :rank',
         values: { ':line': item[line], ':rank': item[rank] },
       }),
@@ -279,8 +285,8 @@ export class TableItems {
   }
 
   /**
-   * The snapshot of ledgers that a summary names, if it exists. The read is strongly consistent, so if it finds another version, the
-   * summary is out of date.
+   * Reads the snapshot of ledgers that a summary names; undefined: it does not exist. The read is strongly consistent,
+   * so if it finds another version, the summary is out of date.
    */
   async baseOf(verb: string, partition: number, summary: Item): Promise<LedgerSnapshot | undefined> {
     const version = baseVersionOf(summary);
@@ -297,7 +303,7 @@ export class TableItems {
     if ((this.#bases.get(partition)?.version ?? 0) < base.version) this.#bases.set(partition, base);
   }
 
-  /** Many items of one partition key, strongly consistent, in the order of `sortKeys`. */
+  /** Reads many items of one partition key, strongly consistent, in the order of `sortKeys`. */
   async getClose(
     verb: string,
     pk: string,
@@ -324,12 +330,12 @@ export class TableItems {
     return { items: sortKeys.map((sk) => found.get(sk)), readUnits: reads.readUnits };
   }
 
-  /** All items of a partition key, strongly consistent, in the order of their sort keys. */
+  /** Reads all items of a partition key, strongly consistent, in the order of their sort keys. */
   collection(verb: string, pk: string): Promise<readonly Item[]> {
     return this.pages(verb, { condition: '#pk = :pk', values: { ':pk': pk } });
   }
 
-  /** Up to `limit` items of a line, in its order; `next` is set only if more follow. */
+  /** Reads up to `limit` items of a line, in its order; `next` is set only if more follow. */
   async heads(
     verb: string,
     line: string,
@@ -353,7 +359,7 @@ export class TableItems {
     return { items, next: last === undefined ? undefined : encodeCursor(last) };
   }
 
-  /** The first items of a query; `last` is the last of these, and set only if more follow. */
+  /** Reads the first items of a query; `last` is the last of these, and set only if more follow. */
   async upTo(
     limit: number,
     verb: string,
@@ -364,7 +370,10 @@ export class TableItems {
     return { items: items.slice(0, limit), last: items.length > limit ? items[limit - 1] : undefined };
   }
 
-  /** The items of a query, at most `most`. DynamoDB may end a page anywhere, or leave it empty, although others follow. */
+  /**
+   * Reads the items of a query, at most `most`. DynamoDB may end a page anywhere, or leave it empty, although others
+   * follow.
+   */
   async pages(verb: string, query: PagedQuery, most?: number): Promise<readonly Item[]> {
     const items: Item[] = [];
     let { after } = query;

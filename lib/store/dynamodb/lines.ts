@@ -122,7 +122,7 @@ export class DynamoLineStore implements LineStore {
     readonly summary: PartitionSummary;
     readonly staleSummary: Item | undefined;
     readonly found: readonly (T | undefined)[];
-    /** Without the units of the summary. */
+    /** The read units of the items, without those of the summary. */
     readonly readUnits: number;
   }> {
     const pk = ledgerPk(partition);

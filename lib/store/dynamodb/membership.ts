@@ -9,7 +9,7 @@ import { DISPATCHERS_PK } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
 import { NO_PARTITION, type TableItems } from './items.ts';
 
-/** The expiry of a membership that was removed. Late renewals find it and are refused. */
+/** The expiry that a removed membership gets. Late renewals find it and are refused. */
 const LEFT_AT_MS = 0;
 
 /** How long a removed membership is kept. Renewals are never later than this. */

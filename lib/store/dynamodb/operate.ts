@@ -1,12 +1,14 @@
 /** Cancelling and retiming jobs, controls, dead letters, and rejected requests. */
 
 import { randomUUID } from 'node:crypto';
+import { CONTROL_FIELDS, type Control, controlAt } from '../../core/capacity.ts';
 import { ThrottledError, UnavailableError } from '../../core/errors.ts';
 import { isTerminal, type Job } from '../../core/job.ts';
 import { isWaiting, retime } from '../../core/life-cycle.ts';
 import type { ProducerStore } from '../contract/core.ts';
+import { MalformedItemError } from '../contract/errors.ts';
 import type { OperateStore } from '../contract/operate.ts';
-import { isIdle, type Rejection, type UnreadableItem } from '../contract/records.ts';
+import type { Rejection, TagEntry, UnreadableItem } from '../contract/records.ts';
 import {
   type Applied,
   alreadyHas,
@@ -16,6 +18,8 @@ import {
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,
+  type TagPage,
+  withChange,
 } from '../contract/requests.ts';
 import type { RequestOf, SubmitStore } from '../contract/verbs.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
@@ -24,6 +28,7 @@ import { decodeControl } from '../table/codec/control.ts';
 import { decodeJob, decodeJobHead, decodeMovingJob, encodeJob, payloadIdOf } from '../table/codec/job.ts';
 import { decodeRejection, encodeRejection } from '../table/codec/rejection.ts';
 import { isReadableSchedule, specKeyBeside } from '../table/codec/schedule.ts';
+import { decodeTag, encodeTag } from '../table/codec/tag.ts';
 import { decodeUnreadable, isReadable } from '../table/codec/unreadable.ts';
 import {
   controlKey,
@@ -33,6 +38,7 @@ import {
   latestFirstRange,
   REJECTIONS_LINE,
   rejectionKey,
+  tagPk,
   unreadablePk,
 } from '../table/schema.ts';
 import type { DynamoConnection } from './connection.ts';
@@ -49,18 +55,24 @@ import {
 import { type ChangedJob, type TableItems, UNREADABLE_MAX } from './items.ts';
 import { inParallel } from './parallel.ts';
 
-const IDLE_CONTROL =
-  '#paused = :false AND attribute_not_exists(#maxConcurrency) AND attribute_not_exists(#weight)';
-
-/** How long an idle control is kept. Late changes of operators are never later than this. */
-const IDLE_CONTROL_KEPT_MS = 3_600_000;
-
 const CANCEL_TRIES_MAX = 5;
 
-/** The outcome for a job that could not be retimed. */
+/** Returns the outcome for a job that could not be retimed. */
 function refusedRetime(job: Job | undefined): RetimeOutcome {
   if (job === undefined) return { kind: 'missing' };
   return { kind: isWaiting(job.state) ? 'superseded' : 'tooLate', job };
+}
+
+/** Returns a control as it was before a change. A control that cannot be read has no changes; the change repairs it. */
+function changesBefore(item: Item): Control {
+  const none = { scope: '', paused: false };
+  if (item[ATTRIBUTE.scope] === undefined) return none;
+  try {
+    return decodeControl(item);
+  } catch (error) {
+    if (!(error instanceof MalformedItemError)) throw error;
+    return none;
+  }
 }
 
 export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'cancelJob' | 'retimeJob'> {
@@ -76,8 +88,8 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
 
   async cancelJob({ jobId, nowMs, expiresAtMs, by }: RequestOf<'cancelJob'>): Promise<CancelOutcome> {
     const seen = await this.#table.get('cancelJob', jobKey(jobId));
-    if (seen === undefined || this.#items.isGone(seen)) return { kind: 'missing' };
-    // The payload is read before the write, and never changes. A failed read after the write would hide that the job was cancelled.
+    if (seen === undefined || this.#items.hasExpired(seen)) return { kind: 'missing' };
+    // The payload is read before the write; a deduplicated request that replaces it meanwhile is not seen. A failed read after the write would hide that the job was cancelled.
     const payload = await this.#items.payloads.readItem('cancelJob', seen);
     const callId = randomUUID();
     const requestClause = `#cancelRequestedAtMs = :now, #cancelRequestedIn = #state${
@@ -91,7 +103,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
         // `finishedAtMs` of an earlier attempt stays, because that attempt's cost is charged by it.
         update: `SET #state = :cancelled, #version = #version + :one, #ttl = :ttl, #callId = :callId,
           #finishedAtMs = if_not_exists(#finishedAtMs, :now), ${requestClause}${
-            listed.set === '' ? ' REMOVE #line, #rank' : listed.set
+            listed.set === '' ? ' REMOVE #line, #rank, #expiry' : `${listed.set} REMOVE #expiry`
           }`,
         condition: '#state IN (:scheduled, :pending, :claimed)',
         values: {
@@ -135,8 +147,8 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     }
     const next = transition.job;
     const seen = await this.#table.get('retimeJob', jobKey(job.id));
-    if (seen === undefined || this.#items.isGone(seen)) return { kind: 'missing' };
-    // The payload is read before the write, and never changes. A failed read after the write would hide that the job was retimed.
+    if (seen === undefined || this.#items.hasExpired(seen)) return { kind: 'missing' };
+    // The payload is read before the write; a deduplicated request that replaces it meanwhile is not seen. A failed read after the write would hide that the job was retimed.
     const payload = await this.#items.payloads.readItem('retimeJob', seen);
     await this.#items.payloads.extend('retimeJob', seen, next);
     // A job that is ready and stays ready keeps its line, because it may be parked.
@@ -145,9 +157,12 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const callId = randomUUID();
     const ready = readyChange(next);
     const historyClause = notedHistory(next.history);
+    const expires = next.expireAtMs === undefined ? {} : { ':expireAt': next.expireAtMs };
     const outcome = await this.#table.update('retimeJob', {
       key: jobKey(job.id),
-      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #priority = :priority, #callId = :callId, ${ready.set}${historyClause.set}
+      update: `SET #state = :after, #version = :next, #runAtMs = :runAt, #priority = :priority, #callId = :callId, ${ready.set}${historyClause.set}${
+        next.expireAtMs === undefined ? '' : ', #expireAtMs = :expireAt'
+      }
         ${standing === undefined ? '' : ', #line = :line, #rank = :rank'} ${ready.remove}`,
       condition: '#state = :before AND #version = :version',
       values: {
@@ -156,6 +171,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
         ...versionValues(job.version),
         ':runAt': next.runAtMs,
         ':priority': next.priority,
+        ...expires,
         ...ready.values,
         ...historyClause.values,
         ':callId': callId,
@@ -163,7 +179,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       },
     });
     const item = outcome.applied ? outcome.item : outcome.old;
-    if (item === undefined || this.#items.isGone(item)) return { kind: 'missing' };
+    if (item === undefined || this.#items.hasExpired(item)) return { kind: 'missing' };
     const present = decodeJob(item, payload);
     if (!outcome.applied && item[ATTRIBUTE.callId] !== callId) return refusedRetime(present);
     return { kind: 'moved', job: present };
@@ -173,10 +189,15 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const key = controlKey(partition, scope);
     const seen = (await this.#table.get('changeControl', key)) ?? {};
     const callId = randomUUID();
-    const { sets, removes, conditions, values } = controlUpdate(change, seen);
+    const nowMs = this.#items.nowMs();
+    const before = changesBefore(seen);
+    const changes = CONTROL_FIELDS.flatMap((field) => withChange(before, field, change, nowMs));
+    const { sets, removes, conditions, values } = controlUpdate(change, seen, changes);
+    // An operator who lifts a pause wants the scope to run, so a rest ends, too.
+    const removed = change.paused === false ? [...removes, '#restsUntilMs'] : removes;
     const outcome = await this.#table.update('changeControl', {
       key,
-      update: `SET ${sets.join(', ')} REMOVE ${removes.join(', ')}`,
+      update: `SET ${sets.join(', ')}${removed.length === 0 ? '' : ` REMOVE ${removed.join(', ')}`}`,
       ...(conditions.length === 0 ? {} : { condition: conditions.join(' AND ') }),
       values: { ...values, ':scope': scope, ':callId': callId },
     });
@@ -185,21 +206,21 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       throw new UnavailableError(
         `changeControl: the control of ${scope} was deleted during the call; repeat it`,
       );
-    const control = decodeControl(item);
-    if (!outcome.applied && item[ATTRIBUTE.callId] !== callId)
-      return { kind: alreadyHas(control, change) ? 'changed' : 'superseded', control };
-    // An idle control is not shown, but kept for a while, so that a late change can be distinguished from a newer one.
-    if (isIdle(control)) {
-      await this.#items.hint(() =>
-        this.#table.update('changeControl', {
-          key,
-          update: 'SET #ttl = :ttl',
-          condition: IDLE_CONTROL,
-          values: { ':false': false, ':ttl': ttlSec(this.#items.nowMs() + IDLE_CONTROL_KEPT_MS) },
-        }),
-      );
-    }
-    return { kind: 'changed', control };
+    const control = controlAt(decodeControl(item), nowMs);
+    const isApplied = outcome.applied || item[ATTRIBUTE.callId] === callId || alreadyHas(control, change);
+    return { kind: isApplied ? 'changed' : 'superseded', control };
+  }
+
+  async rest({ partition, scope, untilMs }: RequestOf<'rest'>): Promise<Applied> {
+    const outcome = await this.#table.update('rest', {
+      key: controlKey(partition, scope),
+      update: 'SET #scope = :scope, #paused = if_not_exists(#paused, :false), #restsUntilMs = :until',
+      condition: 'attribute_not_exists(#restsUntilMs) OR #restsUntilMs < :until',
+      values: { ':scope': scope, ':false': false, ':until': untilMs },
+      // The worker's role may write these attributes, and may not read the item.
+      isBlind: true,
+    });
+    return outcome.applied ? 'applied' : 'superseded';
   }
 
   async listUnreadable(partition: number): Promise<readonly UnreadableItem[]> {
@@ -236,7 +257,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const found = await this.#items.getAll(
       'readDeadLetters',
       heads.map(({ id }) => jobKey(id)),
-      (item) => (this.#items.isGone(item) ? undefined : item),
+      (item) => (this.#items.hasExpired(item) ? undefined : item),
     );
     const payloadItems = await this.#items.payloads.readItems('readDeadLetters', found);
     const payloadOf = new Map(found.map((item, at) => [item, payloadItems[at]]));
@@ -313,7 +334,7 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
 
   async listRejections(sourceId: string): Promise<readonly Rejection[]> {
     const items = await this.#items.collection('listRejections', rejectionKey(sourceId, 0).pk);
-    return items.filter((item) => !this.#items.isGone(item)).map(decodeRejection);
+    return items.filter((item) => !this.#items.hasExpired(item)).map(decodeRejection);
   }
 
   async readRejections({ limit, after }: RequestOf<'readRejections'>): Promise<RejectionPage> {
@@ -321,9 +342,28 @@ export class DynamoOperateStore implements OperateStore, Pick<ProducerStore, 'ca
     const found = await this.#items.getAll(
       'readRejections',
       items.map((item) => ({ pk: String(item[ATTRIBUTE.pk]), sk: String(item[ATTRIBUTE.sk]) })),
-      (item) => (this.#items.isGone(item) ? undefined : decodeRejection(item)),
+      (item) => (this.#items.hasExpired(item) ? undefined : decodeRejection(item)),
     );
     return { rejections: found.filter((rejection) => rejection !== undefined), next };
+  }
+
+  async recordTags(entries: readonly TagEntry[]): Promise<void> {
+    await inParallel(entries, PARALLEL_MAX, async (entry) => {
+      await this.#table.put('recordTags', { item: encodeTag(entry) });
+    });
+  }
+
+  async readTagged({ name, value, limit, after }: RequestOf<'readTagged'>): Promise<TagPage> {
+    const pk = tagPk(name, value);
+    const { items, last } = await this.#items.upTo(limit, 'readTagged', {
+      condition: '#pk = :pk',
+      values: { ':pk': pk },
+      after: after === undefined ? undefined : { pk, sk: after },
+    });
+    return {
+      entries: items.map(decodeTag),
+      next: last === undefined ? undefined : String(last[ATTRIBUTE.sk]),
+    };
   }
 }
 

@@ -89,7 +89,8 @@ export class DynamoParkingStore implements ParkingStore {
     const jobs: JobHead[] = [];
     let from = after;
     let found = 0;
-    // Most reads show several groups whole. If a read ends within a group, the next read begins after that group.
+    // A read mostly shows several groups of the line whole. If it ends within a group of which it has shown a waiting job, the next
+    // read begins behind that group.
     for (;;) {
       const limit = BLOCKED_READ + butFor.size;
       const { items, next } = await this.#items.heads('readBlocked', line, limit, undefined, { above: from });
@@ -99,14 +100,14 @@ export class DynamoParkingStore implements ParkingStore {
       for (const [group, heads] of byGroup) {
         if (found === groups) return { jobs, next: from };
         const waiting = heads.filter(({ id }) => !butFor.has(id));
-        // The read ends before the first waiting job of its last group, so the next read begins at that group again.
+        // The read has shown no waiting job of its last group, and others may follow, so the next read begins at that group again.
         if (waiting.length === 0 && byGroup.size > 1 && last !== undefined && group === blockedGroup(last))
           break;
         jobs.push(...waiting.slice(0, BLOCKED_HEADS));
         found += 1;
         from = endOfGroup(group);
       }
-      // If no job of this query can be decoded, there is no group to continue behind, so `readBlocked` ends here
+      // If no job of this query can be decoded, it is unknown behind which group to continue, so `readBlocked` ends here
       // without a cursor.
       if (next === undefined || byGroup.size === 0) return { jobs };
     }

@@ -1,7 +1,7 @@
 /** Loads a partition for a pass, and commits the pass's decisions. */
 
 import { randomBytes, randomUUID } from 'node:crypto';
-import type { Control } from '../../core/capacity.ts';
+import { CONTROL_FIELDS, type Control, controlAt } from '../../core/capacity.ts';
 import { UnavailableError } from '../../core/errors.ts';
 import type { Loan, LoanRequest } from '../../core/lending.ts';
 import type { PartitionStore } from '../contract/core.ts';
@@ -18,7 +18,7 @@ import {
 import type { Applied, Commit, CommitOutcome } from '../contract/requests.ts';
 import type { RequestOf } from '../contract/verbs.ts';
 import { ATTRIBUTE, type Item } from '../table/codec/attributes.ts';
-import { decodeControl, unreadableControl } from '../table/codec/control.ts';
+import { decodeControl, encodeChanges, unreadableControl } from '../table/codec/control.ts';
 import { encodeEstimate } from '../table/codec/estimate.ts';
 import { decodeLeader, decodeLookout, encodeLookout } from '../table/codec/leader.ts';
 import { encodeLedger } from '../table/codec/ledger.ts';
@@ -37,6 +37,7 @@ import type { RankMove } from '../table/key-ranks.ts';
 import {
   backlogKey,
   CONTROL_PREFIX,
+  controlKey,
   estimateKey,
   LOAN_PREFIX,
   leaderKey,
@@ -114,14 +115,18 @@ export function summaryAfter(partition: number, summary: PartitionSummary, commi
 interface PartitionItems {
   leader: ReturnType<typeof decodeLeader> | undefined;
   summary: PartitionSummary;
-  /** The item of the summary, if the snapshot of ledgers that was read with it is not the one that it names. */
+  /**
+   * The item of the summary, if it names another snapshot of ledgers than the one that was read with it; undefined:
+   * they agree.
+   */
   staleSummary: Item | undefined;
-  /** The name of an item of reservations that the summary names and that was not found. */
+  /** The name of an item of reservations that the summary names and that was not found; undefined: all were found. */
   missingItem: string | undefined;
   lookout: Lookout | undefined;
   /** Items of reservations by name. */
   readonly reservations: Map<string, readonly Reservation[]>;
   readonly workers: WorkerRecord[];
+  /** The controls as they are in force at the time of the read. */
   readonly controls: Control[];
   readonly loans: Loan[];
   readonly requests: LoanRequest[];
@@ -167,15 +172,18 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
       version: summary.version,
       reservations: reservationsIn(summary, reservations),
       workers: workers.flatMap((worker) => workerAt(worker, nowMs) ?? []),
-      gone: workers.filter((worker) => workerAt(worker, nowMs) === undefined),
+      expiredWorkers: workers.filter((worker) => workerAt(worker, nowMs) === undefined),
       lookout,
-      controls,
+      controls: controls.filter((control) => !isIdle(control)),
+      endedControls: controls.filter(isIdle),
       ledgers: withoutLedgers === true ? [] : [...summary.ledgers.values()],
       estimates: [...summary.estimates.values()],
       parks: summary.parks,
-      attendance: summary.attendance,
+      observation: summary.observation,
       quiet: summary.quiet,
       unseenUntilMs: summary.unseenUntilMs,
+      uses: summary.uses,
+      counted: summary.counted,
       loans,
       requests,
     };
@@ -253,7 +261,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
         CONTROL_PREFIX,
         async (item) => {
           const read = this.#items.readable(partition, [item], decodeControl, () => unreadableControl(item));
-          found.controls.push(...(await read).filter((control) => !isIdle(control)));
+          found.controls.push(...(await read).map((control) => controlAt(control, nowMs)));
         },
       ],
       [LOAN_PREFIX, (item) => void found.loans.push(decodeLoan(item))],
@@ -291,8 +299,8 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
   }
 
   /**
-   * The partition at that version, as known or as read now. After a restore from a backup, the table's version may be lower than the known
-   * one.
+   * Returns the partition at that version, as known or as read now. After a restore from a backup, the table's version
+   * may be lower than the known one.
    */
   async #knownAt(partition: number, version: number): Promise<KnownPartition> {
     const known = this.#known.get(partition);
@@ -303,7 +311,8 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     requireBounded(commit);
     const known = await this.#knownAt(partition, commit.version);
     if (known.summary.version !== commit.version) return 'lost';
-    // Forgotten until the answer arrives: a commit without an answer may have been applied or not.
+    // The partition is forgotten until the answer arrives, because a commit without an answer may have been applied or
+    // not.
     this.#known.delete(partition);
     requireCurrent(partition, known, commit);
     const change = nextSummary(known.summary, commit, known.items, newCommitId());
@@ -331,7 +340,10 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
       this.#known.set(partition, { ...known, summary: { ...known.summary, version: version + 1 } });
   }
 
-  /** Estimates are hints: one that is not written will be learned again. A late process cannot overwrite an estimate of a later commit. */
+  /**
+   * Writes the estimates of single resources after a commit. They are hints: an estimate that is not written will be
+   * learned again. A late process cannot overwrite an estimate of a later commit.
+   */
   async #putEstimates(partition: number, { estimates, summary: { version } }: SummaryChange): Promise<void> {
     await inParallel(estimates, PARALLEL_MAX, (estimate) => {
       const key = estimateKey(partition, estimate.type, estimate.resourceId);
@@ -407,7 +419,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     );
   }
 
-  /** A loan has equal items in both partitions. */
+  /** Returns the parts of a transaction that write loans. A loan has equal items in both partitions. */
   #lendingParts(partition: number, { lend = [], giveBack = [] }: Commit): readonly TransactionPart[] {
     const table = this.#table;
     const granted = new Set(lend.map(({ to }) => to));
@@ -436,11 +448,33 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     ];
   }
 
-  async tidy({ partition, expiredMs }: RequestOf<'tidy'>): Promise<void> {
+  async tidy({ partition, expiredMs, ended = [] }: RequestOf<'tidy'>): Promise<void> {
     await Promise.all([
+      inParallel(ended, PARALLEL_MAX, (control) =>
+        this.#items.hint(() => this.#deleteControl(partition, control)),
+      ),
       this.#deleteUnnamed(partition),
       this.#moveKeys(partition, this.#items.keyRanks.takeMoves(partition, expiredMs)),
     ]);
+  }
+
+  /** Deletes a control, unless it was changed since it was loaded, or its rest is not over. */
+  async #deleteControl(partition: number, { scope, changes }: Control): Promise<void> {
+    const conditions = CONTROL_FIELDS.map((field) =>
+      encodeChanges(changes, field) === undefined
+        ? `attribute_not_exists(#${field}Changes)`
+        : `#${field}Changes = :${field}`,
+    );
+    const packed = CONTROL_FIELDS.map((field) => [`:${field}`, encodeChanges(changes, field)] as const);
+    await this.#table.delete(
+      'tidy',
+      controlKey(partition, scope),
+      [...conditions, '(attribute_not_exists(#restsUntilMs) OR #restsUntilMs <= :now)'].join(' AND '),
+      {
+        ...Object.fromEntries(packed.filter(([, changed]) => changed !== undefined)),
+        ':now': this.#items.nowMs(),
+      },
+    );
   }
 
   /**
@@ -466,7 +500,7 @@ export class DynamoPartitionStore implements PartitionStore, LendingStore {
     });
   }
 
-  /** Moves of keys are hints: a later pass repeats those that fail. */
+  /** Moves keys in the keys line. The moves are hints: a later pass repeats those that fail. */
   async #moveKeys(partition: number, moves: readonly RankMove[]): Promise<void> {
     await inParallel(moves, PARALLEL_MAX, ({ type, fairnessKey, from, to }) =>
       this.#items.hint(() =>

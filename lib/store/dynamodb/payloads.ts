@@ -13,6 +13,7 @@ import type { DynamoConnection } from './connection.ts';
 
 /** Distinguishes the payloads of several submitters of one job: there are few, and mostly one. */
 const ID_BYTES = 9;
+const REPLACED_KEPT_MS = 3_600_000;
 
 export class Payloads {
   readonly #table: DynamoConnection;
@@ -48,20 +49,20 @@ export class Payloads {
     await this.#hint(() => this.#table.put(verb, { item }));
   }
 
-  /** The whole job of an item. */
+  /** Reads the whole job of an item, with its payload. */
   async readJob(verb: string, item: Item): Promise<Job> {
     return decodeJob(item, await this.readItem(verb, item));
   }
 
-  /** The item of a job's payload; undefined: the payload is in the job's item, or is gone. */
+  /** Reads the item of a job's payload; undefined: the payload is in the job's item, or is gone. */
   async readItem(verb: string, item: Item): Promise<Item | undefined> {
     const key = payloadKeyIn(item);
     if (key === undefined) return undefined;
-    // A payload never changes, so an eventually consistent read can only miss it.
+    // A payload's item never changes, so an eventually consistent read can only miss it.
     return (await this.#table.getLagging(verb, key)) ?? this.#table.get(verb, key);
   }
 
-  /** Like `of`, for several items. */
+  /** Reads the payloads' items of several jobs, as `readItem` does. */
   async readItems(
     verb: string,
     items: readonly (Item | undefined)[],
@@ -94,6 +95,13 @@ export class Payloads {
     const key = payloadKeyIn(item);
     if (key === undefined || !isTerminal(state)) return;
     await this.#keepUntil(verb, key, expiresAtMs);
+  }
+
+  /** Lets the payload that a job had before be garbage collected, once nothing that has read the former item reads it any more. */
+  async expireReplaced(verb: string, formerItem: Item): Promise<void> {
+    const key = payloadKeyIn(formerItem);
+    if (key !== undefined)
+      await this.#hint(() => this.#keepUntil(verb, key, this.#nowMs() + REPLACED_KEPT_MS));
   }
 
   /** Extends the `ttl` of a payload before its job is retimed to a time far away. */

@@ -54,7 +54,7 @@ export class DynamoScheduleStore implements ScheduleStore {
         if (unreadable === undefined || state === undefined || !(error instanceof MalformedItemError))
           throw error;
         unreadable(id);
-        // A schedule in no line was taken out of it before.
+        // An unreadable schedule that stands in no line was taken out of it before.
         const partition = partitionOfLine(state);
         if (partition !== undefined) await this.#items.setAside(partition, state, error);
       }
@@ -99,7 +99,8 @@ export class DynamoScheduleStore implements ScheduleStore {
       values: { ':seen': seen },
     });
     if (outcome.applied) return 'applied';
-    // A try whose answer got lost may have written it. If another caller has written the same, both may continue.
+    // The put was refused. An earlier try of this call, whose answer got lost, may have written this very state. If another caller
+    // has written the same state, both may continue.
     const { old } = outcome;
     return old?.revision === item.revision && old?.text === item.text ? 'applied' : 'superseded';
   }
@@ -177,7 +178,7 @@ export class DynamoScheduleStore implements ScheduleStore {
   }
 }
 
-/** The start of the next read in a line: after a schedule's entry, even if the entry is gone. */
+/** Returns the start of the next read in a line: after a schedule's entry, even if the entry is gone. */
 function startAfter(verb: string, line: string, cursor: string): Item {
   try {
     const [rank, id] = JSON.parse(cursor) as readonly [string, string];
@@ -192,7 +193,7 @@ function startAfter(verb: string, line: string, cursor: string): Item {
   }
 }
 
-/** The instant at the beginning of a due line's rank. */
+/** Returns the instant at the beginning of a due line's rank. */
 const dueIn = (item: Item): { readonly dueMs?: number } => {
   const dueMs = String(item[TABLE.line]).startsWith('schedules/')
     ? Number.parseInt(String(item[TABLE.rank]), 10)

@@ -7,6 +7,8 @@
 import { ComposedStore, composeStore } from '../contract/compose.ts';
 import { DynamoClaimStore } from './claims.ts';
 import { DynamoDeclareStore } from './declaring.ts';
+import { DynamoDedupeStore } from './deduping.ts';
+import { DynamoExpiringStore } from './expiring.ts';
 import { type DynamoJobStoreOptions, TableItems } from './items.ts';
 import { DynamoLeadStore } from './leading.ts';
 import { DynamoLineStore } from './lines.ts';
@@ -15,6 +17,7 @@ import { DynamoOperateStore } from './operate.ts';
 import { DynamoParkingStore } from './parking.ts';
 import { DynamoPartitionStore } from './partition.ts';
 import { DynamoScheduleStore } from './schedules.ts';
+import { DynamoStatisticsStore } from './statistics.ts';
 import { DynamoSubmitStore } from './submit.ts';
 import { DynamoWorkerStore } from './worker.ts';
 
@@ -33,10 +36,13 @@ export class DynamoJobStore extends ComposedStore {
         new DynamoWorkerStore(items),
         new DynamoParkingStore(items, partitions),
         new DynamoLeadStore(items),
+        new DynamoExpiringStore(items),
+        new DynamoDedupeStore(items),
         new DynamoMembershipStore(items),
         new DynamoDeclareStore(items),
         new DynamoOperateStore(items, submit),
         new DynamoScheduleStore(items),
+        new DynamoStatisticsStore(items),
       ),
     );
   }

@@ -88,7 +88,10 @@ export class DynamoSubmitStore
     return lines.map((line) => announcedAtMs.get(line) ?? nowMs);
   }
 
-  /** When these lines of a key were announced, if that is later than `afterMs`; else whether the key has any lines. */
+  /**
+   * Returns when these lines of a key were announced, if that is later than `afterMs`; else whether the key has any
+   * lines.
+   */
   async #announcedAtMs(
     partition: number,
     group: readonly ReadyLine[],
@@ -160,7 +163,9 @@ export class DynamoSubmitStore
   }
 
   #jobItems(verb: string, { ids }: RequestOf<'getJobs'>): Promise<readonly (Item | undefined)[]> {
-    return this.#items.getAll(verb, ids.map(jobKey), (item) => (this.#items.isGone(item) ? undefined : item));
+    return this.#items.getAll(verb, ids.map(jobKey), (item) =>
+      this.#items.hasExpired(item) ? undefined : item,
+    );
   }
 
   async #readable<T>(

@@ -32,11 +32,11 @@ import { partitionIn, type TableItems } from './items.ts';
 
 const REGISTER_TRIES_MAX = 3;
 
-/** The attempt of this claim runs on this incarnation of the worker. */
+/** The condition that the attempt of this claim runs on this incarnation of the worker. */
 const HELD_BY_WORKER = `#state = :running AND #claim.#claimId = :claimId
   AND #worker.#workerId = :workerId AND #worker.#incarnation = :incarnation`;
 
-/** The attributes of a worker's record that a heartbeat renews. */
+/** Returns the clause that sets the attributes of a worker's record which a heartbeat renews. */
 const renewalClause = ({ heardAtMs, load }: WorkerRecord): string =>
   [
     '#slots = :slots, #isEnding = :ending, #occupants = :occupants, #expiresAtMs = :expires, #ttl = :ttl',
@@ -44,7 +44,7 @@ const renewalClause = ({ heardAtMs, load }: WorkerRecord): string =>
     ...(load === undefined ? [] : ['#lagMs = :lag, #memoryMb = :memory']),
   ].join(', ');
 
-/** Removes attributes of an earlier incarnation that the new one does not set. */
+/** Returns the clause that removes attributes of an earlier incarnation which the new one does not set. */
 const removalClause = ({ heardAtMs, load }: WorkerRecord): string => {
   const names = [
     ...(heardAtMs === undefined ? ['#heardAtMs'] : []),
@@ -68,7 +68,7 @@ const holderValues = ({ workerId, incarnation }: WorkerIdentity): Item => ({
   ':incarnation': incarnation,
 });
 
-/** The clauses that every start sets. */
+/** Returns the clauses of the update that every start makes. */
 const startClause = ({ workerId, incarnation, nowMs, runUntilMs }: StartRequest): StartClause => ({
   set: `#state = :running, #worker = :worker, #startedAtMs = :now${
     runUntilMs === undefined ? '' : ', #runUntilMs = :until'
@@ -85,24 +85,27 @@ interface StartClause {
   readonly values: Item;
 }
 
-/** The update that starts a claimed job. */
+/** The job has not expired. */
+const MAY_START = '(attribute_not_exists(#expireAtMs) OR #expireAtMs > :now)';
+
+/** Returns the update that starts a claimed job. */
 function startClaimed(request: StartRequest): Omit<Update, 'key'> {
   const { set, values } = startClause(request);
   return {
-    update: `SET ${set}, #version = #version + :one`,
-    condition: '#state = :claimed AND #claim.#claimId = :claimId',
+    update: `SET ${set}, #version = #version + :one REMOVE #expiry, #expireAtMs`,
+    condition: `#state = :claimed AND #claim.#claimId = :claimId AND ${MAY_START}`,
     values: { ...stateValues('running', 'claimed'), ...values, ':one': 1, ':claimId': request.claimId },
   };
 }
 
-/** The update that claims and starts a job that is not claimed yet. */
+/** Returns the update that claims and starts a job that is not claimed yet. */
 function startPlanned(request: StartRequest, planned: PlannedClaim): Omit<Update, 'key'> {
   const { set, values } = startClause(request);
   const { version } = planned;
   return {
     update: `SET ${set}, #version = :started, #claim = :claim
-      REMOVE #line, #rank, #progress, #finishedAtMs${request.runUntilMs === undefined ? ', #runUntilMs' : ''}`,
-    condition: '#state = :pending AND #version = :version',
+      REMOVE #line, #rank, #expiry, #expireAtMs, #progress, #finishedAtMs${request.runUntilMs === undefined ? ', #runUntilMs' : ''}`,
+    condition: `#state = :pending AND #version = :version AND ${MAY_START}`,
     values: {
       ...stateValues('running', 'pending'),
       ...values,
@@ -115,9 +118,8 @@ function startPlanned(request: StartRequest, planned: PlannedClaim): Omit<Update
 }
 
 /**
- * Whether an earlier try of the same end made this job of the running one. Only one transition leads from a version to
- * the next, so a job that looks like the result is it.
- *
+ * Whether this job is what an earlier try of the same request made of the running job. Only one transition leads from a
+ * version to the next, so a job that looks like the result is the result.
  * @param retriedAs - the attempt that a retry made the next one; it still shows after the job was retimed or cancelled
  */
 function isResultOf(
@@ -163,12 +165,12 @@ export class DynamoWorkerStore implements WorkerStore {
       toClaim === undefined ? startClaimed(request) : startPlanned(request, toClaim);
     const outcome = await this.#table.update('startJob', { key: jobKey(jobId), update, condition, values });
     const item = outcome.applied ? outcome.item : outcome.old;
-    if (item === undefined || this.#items.isGone(item)) return { kind: 'superseded' };
+    if (item === undefined || this.#items.hasExpired(item)) return { kind: 'superseded' };
     // A job that cannot be read cannot run. Its item is in the state running, so its reservation is kept.
     const [moving] = await this.#items.readable(partitionIn(item), [item], decodeMovingJob);
     if (moving === undefined) return { kind: 'superseded' };
     const isOfClaim = moving.claim?.claimId === claimId;
-    // A pass has claimed the job in the meantime, because it saw no start.
+    // A pass has made this claim meanwhile, because it saw no start. So the job is started as one that is claimed already.
     if (toClaim !== undefined && moving.state === 'claimed' && isOfClaim)
       return this.startJob({ ...request, toClaim: undefined });
     const isOurs =
@@ -196,14 +198,14 @@ export class DynamoWorkerStore implements WorkerStore {
     );
   }
 
-  async loseWorker({
+  async endUnfinished({
     job,
     verdict,
     as = 'lost',
     nowMs,
     expiresAtMs,
-  }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
-    return this.#endAttempt('loseWorker', job, verdict, nowMs, expiresAtMs, {
+  }: RequestOf<'endUnfinished'>): Promise<FinishOutcome> {
+    return this.#endAttempt('endUnfinished', job, verdict, nowMs, expiresAtMs, {
       condition: '#state = :running AND #claim.#claimId = :claimId',
       values: {},
       as,
@@ -211,7 +213,7 @@ export class DynamoWorkerStore implements WorkerStore {
   }
 
   async #endAttempt(
-    verb: 'finishJob' | 'loseWorker',
+    verb: 'finishJob' | 'endUnfinished',
     running: MovingJob,
     verdict: WrittenVerdict,
     nowMs: number,
@@ -243,7 +245,7 @@ export class DynamoWorkerStore implements WorkerStore {
       ':lost': after.workersLost,
       ...historyClause.values,
     };
-    // A value and no increment, because the present attribute may not be a number.
+    // The count of lost workers is set to a value, not raised by one, because the present attribute may not be a number.
     const countClause = `#version = #version + :one, #workersLost = :lost${historyClause.set}`;
     const outcome = await this.#items.changeJob(verb, running.id, {
       condition:
@@ -254,7 +256,7 @@ export class DynamoWorkerStore implements WorkerStore {
     });
     const { job, item } = outcome;
     if (job === undefined) return { kind: 'superseded' };
-    // If a cancellation was requested, a retry is not wanted.
+    // The write of a retry fails if a cancellation was requested: the job is then cancelled instead.
     const isUnwanted = !outcome.applied && verdict.kind === 'retry' && job.cancelRequestedAtMs !== undefined;
     if (isUnwanted && job.state === 'running') {
       const cancelled = { kind: 'cancelled', error: verdict.error } as const;

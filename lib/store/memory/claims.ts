@@ -55,27 +55,27 @@ export class MemoryClaimStore implements ClaimStore, LockStore {
     { conflictKey, partition }: NonNullable<ClaimRequest['lock']>,
   ): boolean {
     this.#items.bill.small('claim', 'write');
-    const lock = this.#items.locks.get(conflictKey);
+    const lock = this.#items.state.locks.get(conflictKey);
     if (!isOpenTo(lock, partition, claimedAtMs)) return false;
     const waiting = lock?.waiting.filter((each) => each !== partition) ?? [];
-    this.#items.locks.set(conflictKey, { conflictKey, holder: { partition, claimId, jobId }, waiting });
+    this.#items.state.locks.set(conflictKey, { conflictKey, holder: { partition, claimId, jobId }, waiting });
     return true;
   }
 
   async readLocks(conflictKeys: readonly string[]): Promise<readonly (Lock | undefined)[]> {
     return this.#items.read('readLocks', () => {
       this.#items.bill.readItems('readLocks', conflictKeys.length);
-      return conflictKeys.map((key) => this.#items.locks.get(key));
+      return conflictKeys.map((key) => this.#items.state.locks.get(key));
     });
   }
 
   async awaitLock({ conflictKey, partition, nowMs }: RequestOf<'awaitLock'>): Promise<'waiting' | 'open'> {
     return this.#items.write('awaitLock', () => {
       this.#items.bill.small('awaitLock', 'write');
-      const lock = this.#items.locks.get(conflictKey);
+      const lock = this.#items.state.locks.get(conflictKey);
       if (lock === undefined || isOpenTo(lock, partition, nowMs)) return 'open';
       const waiting = [...new Set([...lock.waiting, partition])].sort((one, other) => one - other);
-      this.#items.locks.set(conflictKey, { ...lock, waiting });
+      this.#items.state.locks.set(conflictKey, { ...lock, waiting });
       return 'waiting';
     });
   }
@@ -88,21 +88,21 @@ export class MemoryClaimStore implements ClaimStore, LockStore {
   }: RequestOf<'releaseLock'>): Promise<{ readonly next?: number | undefined }> {
     return this.#items.write('releaseLock', () => {
       this.#items.bill.small('releaseLock', 'write');
-      const lock = this.#items.locks.get(conflictKey);
+      const lock = this.#items.state.locks.get(conflictKey);
       if (lock?.holder?.claimId !== claimId || lock.holder.partition !== partition) {
-        // The lock was released before, and may be held by another claim now. If a partition has priority for it, that partition is
-        // answered.
+        // An earlier call has released the lock, and another claim may hold it now. If a partition has priority for it,
+        // the answer names that partition.
         return lock?.turn === undefined ? {} : { next: lock.turn.partition };
       }
       const next = nextWaiting(lock.waiting, partition);
       if (next === undefined) {
-        this.#items.locks.delete(conflictKey);
+        this.#items.state.locks.delete(conflictKey);
         return {};
       }
       // DynamoDB's first write, which requires that no partition waits, has failed.
       this.#items.bill.small('releaseLock', 'write');
       const waiting = lock.waiting.filter((each) => each !== next);
-      this.#items.locks.set(conflictKey, { conflictKey, turn: { partition: next, untilMs }, waiting });
+      this.#items.state.locks.set(conflictKey, { conflictKey, turn: { partition: next, untilMs }, waiting });
       return { next };
     });
   }

@@ -1,8 +1,9 @@
 /** Declarations, and the moves of jobs and controls that follow a new one. */
+import { CONTROL_FIELDS } from '../../core/capacity.ts';
 import type { MovingJob } from '../../core/job.ts';
 import { giveBack, rehome } from '../../core/life-cycle.ts';
 import type { DeclareStore } from '../contract/declaring.ts';
-import { CONTROL_FIELDS, type DeclarationRecord } from '../contract/records.ts';
+import type { DeclarationRecord } from '../contract/records.ts';
 import type { Applied, DeclareOutcome } from '../contract/requests.ts';
 import type { RequestOf } from '../contract/verbs.ts';
 import { declarationHash } from '../table/declaration.ts';
@@ -19,29 +20,29 @@ export class MemoryDeclareStore implements DeclareStore {
   async readDeclaredVersion(): Promise<number> {
     return this.#items.read('readDeclaredVersion', () => {
       this.#items.bill.small('readDeclaredVersion', 'read');
-      return this.#items.declarations.length;
+      return this.#items.state.declarations.length;
     });
   }
 
   async readDeclaration(version?: number): Promise<DeclarationRecord | undefined> {
     return this.#items.read('readDeclaration', () => {
       this.#items.bill.small('readDeclaration', 'read');
-      return this.#items.declarations.at(version === undefined ? -1 : version - 1);
+      return this.#items.state.declarations.at(version === undefined ? -1 : version - 1);
     });
   }
 
   async putDeclaration({ text, after, nowMs }: RequestOf<'putDeclaration'>): Promise<DeclareOutcome> {
     return this.#items.write('putDeclaration', () => {
       requireDeclarationFits(text);
-      const newest = this.#items.declarations.length;
+      const newest = this.#items.state.declarations.length;
       const hash = declarationHash(text);
-      const next = this.#items.declarations[after];
+      const next = this.#items.state.declarations[after];
       // As in DynamoDB, a repeated call finds its own declaration, even if others were declared since.
       const isOwn = next?.hash === hash && next.declaredAtMs === nowMs;
       if (isOwn) return { kind: 'declared', version: after + 1 };
       if (newest !== after) return { kind: 'outdated', version: newest };
       const record = { version: after + 1, hash, text, declaredAtMs: nowMs };
-      this.#items.declarations.push(record);
+      this.#items.state.declarations.push(record);
       this.#items.observe?.({ kind: 'declared', record });
       return { kind: 'declared', version: after + 1 };
     });
@@ -72,10 +73,12 @@ export class MemoryDeclareStore implements DeclareStore {
     return this.#items.write('adoptControl', () => {
       this.#items.bill.small('adoptControl', 'write');
       const { controls, controlRevisions } = this.#items.partition(partition);
-      if (controls.has(control.scope) || controlRevisions.has(control.scope)) return 'superseded';
+      if (controlRevisions.has(control.scope)) return 'superseded';
       const set = CONTROL_FIELDS.filter((field) => control[field] !== undefined);
       controlRevisions.set(control.scope, Object.fromEntries(set.map((field) => [field, 1])));
-      controls.set(control.scope, control);
+      // A worker may have written a rest of the scope into this partition before: that rest stays.
+      const restsUntilMs = controls.get(control.scope)?.restsUntilMs ?? control.restsUntilMs;
+      controls.set(control.scope, { ...control, ...(restsUntilMs === undefined ? {} : { restsUntilMs }) });
       return 'applied';
     });
   }

@@ -1,23 +1,17 @@
 /** The items of the memory store. Every verb reads and changes them in one atomic step, after an `await`. */
 
 import type { Control } from '../../core/capacity.ts';
-import { ThrottledError, UnavailableError } from '../../core/errors.ts';
-import { endedAtMs, type Job, type ReservedJob } from '../../core/job.ts';
-import type { Loan, LoanRequest } from '../../core/lending.ts';
+import { RefusedError, ThrottledError, UnavailableError } from '../../core/errors.ts';
+import { endedAtMs, isTerminal, type Job } from '../../core/job.ts';
+import type { Loan } from '../../core/lending.ts';
 import type { ScheduleState } from '../../core/recurring.ts';
 import { TimeHeap } from '../../runtime/time-heap.ts';
 import { readyLineName } from '../contract/lines.ts';
 import type {
-  ControlField,
-  DeclarationRecord,
-  EstimateRecord,
   KeyBacklog,
   Leader,
   Ledger,
-  Lock,
-  Lookout,
   ReceivedLetter,
-  Rejection,
   Reservation,
   UnreadableItem,
   WorkerRecord,
@@ -30,23 +24,27 @@ import {
   costRank,
   deadLineName,
   dueLineName,
+  expiryLineName,
   finishedLineName,
   instantRank,
   keysLineName,
   latestFirstRank,
 } from '../table/schema.ts';
-import { EMPTY_SUMMARY, type PartitionSummary } from '../table/summary.ts';
+import type { PartitionSummary } from '../table/summary.ts';
 import { Bill } from './imitation/bill.ts';
 import type { After, StoreEvent, StoreImitation, StreamRecord } from './imitation/imitation.ts';
 import { type LineEntry, LinesIndex } from './imitation/lines-index.ts';
 import type { Placed } from './sorted-line.ts';
+import { emptyPartition, emptyState, type JobItem, type MemoryState, type PartitionItems } from './state.ts';
 
 export interface MemoryStoreOptions {
-  /** Epoch milliseconds. */
+  /** Returns the time, in epoch milliseconds. */
   readonly clock: () => number;
-  /** Evenly distributed in [0, 1); seeded for a run that must be repeatable. */
+  /** Returns a number evenly distributed in [0, 1). It is seeded for a run that must be repeatable. */
   readonly random: () => number;
   readonly place: RankOf;
+  /** What another store held; this one goes on with it. @default - nothing */
+  readonly state?: MemoryState | undefined;
   readonly imitate?: StoreImitation | undefined;
   /** Delivers stream records; by default at once, after the running step. */
   readonly after?: After | undefined;
@@ -54,11 +52,6 @@ export interface MemoryStoreOptions {
   readonly observe?: ((event: StoreEvent<Job>) => void) | undefined;
   /** Receives each item that cannot be read, once. */
   readonly unreadable?: ((item: UnreadableItem) => void) | undefined;
-}
-
-/** A job's item. It stands in no line if `line` is empty. */
-interface JobItem extends LineEntry<Job> {
-  readonly expiresAtMs?: number | undefined;
 }
 
 /** A partition's items, for inspection. */
@@ -72,7 +65,7 @@ export interface PartitionView {
   readonly reservations: ReadonlyMap<string, Reservation>;
   readonly workers: ReadonlyMap<string, WorkerRecord>;
   readonly controls: ReadonlyMap<string, Control>;
-  /** Lent and borrowed, by id. */
+  /** The loans that the partition has given or got, by id. */
   readonly loans: ReadonlyMap<string, Loan>;
   readonly ledgers: ReadonlyMap<string, Ledger>;
   readonly backlogs: ReadonlyMap<string, ReadonlyMap<string, { readonly value: KeyBacklog }>>;
@@ -84,49 +77,35 @@ export interface PartitionView {
   readonly items: ReadonlyMap<string, readonly Reservation[]>;
 }
 
-export interface PartitionItems {
-  leader?: Leader | undefined;
-  /** The last `wantsLetters` of any lead. */
-  wantsLetters: boolean;
-  declared?: number | undefined;
-  /** By id. Ids sort in the order of the writes. */
-  readonly letters: Map<string, ReceivedLetter>;
-  summary: PartitionSummary;
-  lookout: Lookout | undefined;
-  /** Items of reservations by name, as they were written, until they are deleted. */
-  readonly items: Map<string, readonly Reservation[]>;
-  /** Ledgers and estimates that have items of their own. */
-  readonly ownLedgers: Map<string, Ledger>;
-  readonly ownEstimates: Map<string, EstimateRecord>;
-  // The decoded content of the items above, for inspection.
-  readonly reservations: Map<string, Reservation & { readonly jobs: Map<number, ReservedJob> }>;
-  readonly workers: Map<string, WorkerRecord>;
-  readonly controls: Map<string, Control>;
-  /** By scope: how often each part of its control was changed. */
-  readonly controlRevisions: Map<string, Partial<Record<ControlField, number>>>;
-  readonly loans: Map<string, Loan>;
-  /** By the borrowing partition. */
-  readonly requests: Map<number, LoanRequest>;
-  readonly ledgers: Map<string, Ledger>;
-  /** By conflict key: when jobs were last parked. */
-  readonly parked: Map<string, number>;
-  /** By fairness key, then by type. */
-  readonly backlogs: Map<string, Map<string, LineEntry<KeyBacklog>>>;
-}
-
 export const estimateId = (type: string, resourceId: string): string => JSON.stringify([type, resourceId]);
 
 export const tokenOf = (place: Placed): string => JSON.stringify([place.rank, place.id]);
 
 function placeOf(token: string | undefined): Placed | undefined {
   if (token === undefined) return undefined;
-  const [rank, id] = JSON.parse(token) as [string, string];
-  return { rank, id };
+  try {
+    const [rank, id] = JSON.parse(token) as [string, string];
+    return { rank, id };
+  } catch (cause) {
+    throw new RefusedError(`${JSON.stringify(token)} is not a cursor; pass \`next\` as it was returned`, {
+      cause,
+    });
+  }
 }
 
 const immediately: After = (_delayMs, action) => queueMicrotask(action);
 
-/** Up to `limit` entries of a line in its order, up to the first one that does not belong; `next` is set only if more follow. */
+/** Returns a job's entry in the index of expiries; undefined if it has none. */
+function expiryOf(job: Job): LineEntry<Job> | undefined {
+  const { id, expireAtMs, state } = job;
+  if (expireAtMs === undefined || isTerminal(state)) return undefined;
+  return { id, line: expiryLineName(id), rank: instantRank(expireAtMs, id), value: job };
+}
+
+/**
+ * Returns up to `limit` entries of a line in its order, up to the first one that does not belong there; `next` is set
+ * only if more follow.
+ */
 export function headsOf<T>(
   index: LinesIndex<T>,
   line: string,
@@ -148,30 +127,25 @@ export class MemoryItems {
   readonly clock: () => number;
   readonly bill = new Bill();
   readonly observe: ((event: StoreEvent<Job>) => void) | undefined;
-  readonly #jobs = new Map<string, JobItem>();
+  readonly state: MemoryState;
   readonly jobLines: LinesIndex<Job>;
   readonly keyLines: LinesIndex<KeyBacklog>;
   readonly keyRanks = new KeyRanks();
   readonly scheduleLines: LinesIndex<ScheduleState>;
-  /** Notes about items that cannot be read, by partition. */
-  readonly unreadable = new Map<number, UnreadableItem[]>();
+  /** Jobs that have not started and would expire. */
+  readonly expiries: LinesIndex<Job>;
   readonly #reportUnreadable: MemoryStoreOptions['unreadable'];
-  readonly rejections = new Map<string, Map<number, Rejection>>();
-  readonly locks = new Map<string, Lock>();
-  /** Version 1 is at index 0. */
-  readonly declarations: DeclarationRecord[] = [];
   place: RankOf;
   // The verb and the argument of the running step, for `observe`.
   verb = '';
   input: unknown;
   readonly #random: () => number;
-  /** The ranks of the process that is calling. */
+  /** Returns the rank of a job as the calling process computes it. */
   #callerPlace: RankOf;
-  /** Undefined: nothing is imitated. */
+  /** The awkward behaviour to imitate. Undefined: nothing is imitated. */
   readonly #imitate: StoreImitation | undefined;
   readonly #after: After;
   readonly #expiring = new TimeHeap<JobItem>();
-  readonly #partitions = new Map<number, PartitionItems>();
   readonly #listeners = new Set<(record: StreamRecord<Job>) => void>();
 
   constructor(options: MemoryStoreOptions) {
@@ -187,6 +161,26 @@ export class MemoryItems {
     this.jobLines = new LinesIndex({ clock: this.clock, lagMs });
     this.keyLines = new LinesIndex({ clock: this.clock, lagMs });
     this.scheduleLines = new LinesIndex({ clock: this.clock, lagMs });
+    this.expiries = new LinesIndex({ clock: this.clock, lagMs });
+    this.state = options.state ?? emptyState();
+    this.#index();
+  }
+
+  /** Makes the indexes of what the store begins with. */
+  #index(): void {
+    for (const item of this.state.jobs.values()) {
+      if (item.line !== '') this.jobLines.move(item.id, undefined, item);
+      this.#moveExpiry(undefined, item.value);
+      if (item.expiresAtMs !== undefined) this.#expiring.add(item.expiresAtMs, item);
+    }
+    for (const [partition, { backlogs, ledgers }] of this.state.partitions) {
+      for (const ledger of ledgers.values()) this.keyRanks.sawLedger(partition, ledger);
+      for (const [fairnessKey, byType] of backlogs)
+        for (const [type, entry] of byType)
+          this.keyLines.move(`${partition}/${type}/${fairnessKey}`, undefined, entry);
+    }
+    for (const entry of this.state.schedules.values())
+      if (entry.isOutOfLine !== true) this.scheduleLines.move(entry.id, undefined, entry);
   }
 
   happens(what: keyof StoreImitation): boolean {
@@ -197,15 +191,15 @@ export class MemoryItems {
   }
 
   noteUnreadable(partition: number, item: UnreadableItem): void {
-    const notes = this.unreadable.get(partition) ?? [];
+    const notes = this.state.unreadable.get(partition) ?? [];
     if (!notes.some(({ key }) => key === item.key)) {
-      this.unreadable.set(partition, [...notes, item]);
+      this.state.unreadable.set(partition, [...notes, item]);
       this.#reportUnreadable?.(item);
     }
     this.bill.small('setAside', 'write');
   }
 
-  /** Draws a delay below its bound. */
+  /** Returns a delay below its bound, drawn anew each time. */
   #drawDelay(what: 'indexLagMs' | 'streamLateMs' | 'ttlLateMs'): number {
     const mostMs = this.#imitate?.[what] ?? 0;
     if (mostMs <= 0) return 0;
@@ -243,27 +237,10 @@ export class MemoryItems {
   }
 
   partition(partition: number): PartitionItems {
-    let items = this.#partitions.get(partition);
+    let items = this.state.partitions.get(partition);
     if (items === undefined) {
-      items = {
-        wantsLetters: false,
-        letters: new Map(),
-        summary: EMPTY_SUMMARY,
-        lookout: undefined,
-        items: new Map(),
-        ownLedgers: new Map(),
-        ownEstimates: new Map(),
-        reservations: new Map(),
-        workers: new Map(),
-        controls: new Map(),
-        controlRevisions: new Map(),
-        loans: new Map(),
-        requests: new Map(),
-        ledgers: new Map(),
-        parked: new Map(),
-        backlogs: new Map(),
-      };
-      this.#partitions.set(partition, items);
+      items = emptyPartition();
+      this.state.partitions.set(partition, items);
     }
     return items;
   }
@@ -280,9 +257,9 @@ export class MemoryItems {
     return { jobs: entries.map((entry) => entry.value), next };
   }
 
-  /** A job's item, unless it has expired. It may not be deleted yet. */
+  /** Returns a job's item, unless it has expired. An expired item may not be deleted yet. */
   item(id: string): JobItem | undefined {
-    const item = this.#jobs.get(id);
+    const item = this.state.jobs.get(id);
     return item?.expiresAtMs !== undefined && item.expiresAtMs <= this.clock() ? undefined : item;
   }
 
@@ -295,16 +272,17 @@ export class MemoryItems {
     const moved = this.#itemOf(before, job, expiresAtMs);
     const after = standing === undefined ? moved : { ...moved, ...standing };
     this.bill.wroteJob(this.verb, before, after);
-    this.#jobs.set(job.id, after);
+    this.state.jobs.set(job.id, after);
     this.jobLines.move(
       job.id,
       before === undefined || before.line === '' ? undefined : before,
       after.line === '' ? undefined : after,
     );
+    this.#moveExpiry(before?.value, job);
     if (expiresAtMs !== undefined) {
       this.#expiring.add(expiresAtMs + this.#drawDelay('ttlLateMs'), after);
     }
-    // A change of the line alone does not change the job, and readers of the stream skip it.
+    // If only the line changes, the job does not change, and readers of the stream skip the record.
     if (standing !== undefined) return job;
     this.observe?.({
       kind: 'job',
@@ -315,6 +293,11 @@ export class MemoryItems {
     });
     if (this.#listeners.size > 0) this.#publish({ oldJob: before?.value, newJob: job });
     return job;
+  }
+
+  #moveExpiry(before: Job | undefined, after: Job): void {
+    const [lost, gained] = [before, after].map((job) => job && expiryOf(job));
+    if (lost?.rank !== gained?.rank) this.expiries.move(after.id, lost, gained);
   }
 
   #itemOf(before: JobItem | undefined, job: Job, expiresAtMs: number | undefined): JobItem {
@@ -333,7 +316,8 @@ export class MemoryItems {
         return { id, line, rank: latestFirstRank(job.finishedAtMs ?? 0, id), value: job, expiresAtMs };
       }
       case 'succeeded':
-      case 'cancelled': {
+      case 'cancelled':
+      case 'expired': {
         const line = job.listFinished === true ? finishedLineName(job.partition, job.state, job.type) : '';
         return { id, line, rank: latestFirstRank(endedAtMs(job), id), value: job, expiresAtMs };
       }
@@ -347,6 +331,7 @@ export class MemoryItems {
   }
 
   /**
+   * Puts the backlog of a key, with its position in the keys line.
    * @param rankCostMs - the cost in its rank. @default - unchanged
    */
   putBacklog(
@@ -389,8 +374,8 @@ export class MemoryItems {
   #collectExpired(): void {
     const nowMs = this.clock();
     for (let due = this.#expiring.takeDue(nowMs); due !== undefined; due = this.#expiring.takeDue(nowMs)) {
-      if (this.#jobs.get(due.value.id) !== due.value) continue;
-      this.#jobs.delete(due.value.id);
+      if (this.state.jobs.get(due.value.id) !== due.value) continue;
+      this.state.jobs.delete(due.value.id);
       if (due.value.line !== '') this.jobLines.move(due.value.id, due.value, undefined);
     }
   }
@@ -416,7 +401,7 @@ export class MemoryItems {
     }
   }
 
-  /** A partition's items, for a simulation's invariants. */
+  /** Returns a partition's items, for a simulation's invariants. */
   inspect(partition: number): PartitionView {
     const items = this.partition(partition);
     return { ...items, parks: items.summary.parks };
@@ -424,7 +409,7 @@ export class MemoryItems {
 
   /** Every job that has not expired, for a simulation's invariants. */
   *everyJob(): Generator<Job> {
-    for (const { id } of this.#jobs.values()) {
+    for (const { id } of this.state.jobs.values()) {
       const item = this.item(id);
       if (item !== undefined) yield item.value;
     }

@@ -10,7 +10,6 @@ import type { MemoryItems } from './items.ts';
 
 export class MemoryLeadStore implements LeadStore {
   readonly #items: MemoryItems;
-  #lettersPut = 0;
 
   constructor(items: MemoryItems) {
     this.#items = items;
@@ -72,8 +71,9 @@ export class MemoryLeadStore implements LeadStore {
   async putLetter({ partition, letter, nowMs }: RequestOf<'putLetter'>): Promise<void> {
     return this.#items.write('putLetter', () => {
       this.#items.bill.putLetter(partition, letter);
-      this.#lettersPut += 1;
-      const { sk: letterId } = letterKey(partition, nowMs, String(this.#lettersPut).padStart(12, '0'));
+      const { state } = this.#items;
+      state.lettersPut += 1;
+      const { sk: letterId } = letterKey(partition, nowMs, String(state.lettersPut).padStart(12, '0'));
       const { hints = [], jobIds = [], looksAtAll = false } = letter;
       const { letters } = this.#items.partition(partition);
       letters.set(letterId, { letterId, hints: hints.map(hintOf), jobIds, looksAtAll });

@@ -5,14 +5,15 @@ import type { DispatcherIdentity, DispatcherRecord } from '../contract/records.t
 import type { Applied } from '../contract/requests.ts';
 import type { MemoryItems } from './items.ts';
 import { compareText } from './sorted-line.ts';
+import type { MemoryState } from './state.ts';
 
 export class MemoryMembershipStore implements MembershipStore {
   readonly #items: MemoryItems;
-  /** By id. A membership that was removed has an expiry of 0. */
-  readonly #dispatchers = new Map<string, DispatcherRecord>();
+  readonly #dispatchers: MemoryState['dispatchers'];
 
   constructor(items: MemoryItems) {
     this.#items = items;
+    this.#dispatchers = items.state.dispatchers;
   }
 
   async keepDispatcher(record: DispatcherRecord): Promise<Applied> {

@@ -1,11 +1,11 @@
 /** Cancelling and retiming jobs, controls, dead letters, and rejected requests. */
 
-import type { Control } from '../../core/capacity.ts';
+import { CONTROL_FIELDS, type Control, controlAt } from '../../core/capacity.ts';
 import { endedAtMs, isTerminal, type Job } from '../../core/job.ts';
 import { cancel, requestCancel, retime } from '../../core/life-cycle.ts';
 import type { ProducerStore } from '../contract/core.ts';
 import type { OperateStore } from '../contract/operate.ts';
-import { CONTROL_FIELDS, isIdle, type Rejection, type UnreadableItem } from '../contract/records.ts';
+import type { Rejection, TagEntry, UnreadableItem } from '../contract/records.ts';
 import {
   type Applied,
   alreadyHas,
@@ -13,12 +13,16 @@ import {
   type ControlChange,
   type ControlOutcome,
   type Heads,
+  inOrder,
   type LinePage,
   type RejectionPage,
   type RetimeOutcome,
+  type TagPage,
+  withChange,
 } from '../contract/requests.ts';
 import type { RequestOf } from '../contract/verbs.ts';
 import { encodeRejection } from '../table/codec/rejection.ts';
+import { encodeTag } from '../table/codec/tag.ts';
 import { requireItemFits } from '../table/limits.ts';
 import { needsLongerTtl } from '../table/payload.ts';
 import {
@@ -27,19 +31,25 @@ import {
   latestFirstRange,
   latestFirstRank,
   rejectionRank,
+  tagKey,
+  tagPk,
 } from '../table/schema.ts';
 import { type MemoryItems, tokenOf } from './items.ts';
 import type { MemoryScheduleStore } from './schedules.ts';
 
-function controlAfter(before: Control, change: ControlChange): Control {
-  const { maxConcurrency, weight, ...rest } = before;
+function controlAfter(before: Control, change: ControlChange, nowMs: number): Control {
+  const { maxConcurrency, weight, restsUntilMs } = before;
   const cap = change.maxConcurrency === undefined ? maxConcurrency : change.maxConcurrency;
   const newWeight = change.weight === undefined ? weight : change.weight;
+  const changes = inOrder(CONTROL_FIELDS.flatMap((field) => withChange(before, field, change, nowMs)));
   return {
-    ...rest,
+    scope: before.scope,
     paused: change.paused ?? before.paused,
     ...(cap === undefined || cap === null ? {} : { maxConcurrency: cap }),
     ...(newWeight === undefined || newWeight === null ? {} : { weight: newWeight }),
+    // An operator who lifts a pause wants the scope to run.
+    ...(restsUntilMs === undefined || change.paused === false ? {} : { restsUntilMs }),
+    ...(changes.length === 0 ? {} : { changes }),
   };
 }
 
@@ -98,25 +108,35 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       this.#items.bill.small('changeControl', 'write');
       const { controls, controlRevisions } = this.#items.partition(partition);
       const revisions = controlRevisions.get(scope);
+      const nowMs = this.#items.clock();
       const present = controls.get(scope) ?? { scope, paused: false };
+      const shown = controlAt(present, nowMs);
       const named = CONTROL_FIELDS.filter((field) => change[field] !== undefined);
       if (named.some((field) => revisions?.[field] !== seen?.[field]))
-        return { kind: alreadyHas(present, change) ? 'changed' : 'superseded', control: present };
+        return { kind: alreadyHas(shown, change) ? 'changed' : 'superseded', control: shown };
       const raised = named.map((field) => [field, (revisions?.[field] ?? 0) + 1] as const);
       controlRevisions.set(scope, { ...revisions, ...Object.fromEntries(raised) });
-      const control = controlAfter(present, change);
-      if (isIdle(control)) {
-        this.#items.bill.small('changeControl', 'write');
-        controls.delete(scope);
-      } else controls.set(scope, control);
-      return { kind: 'changed', control };
+      const control = controlAfter(present, change, nowMs);
+      controls.set(scope, control);
+      return { kind: 'changed', control: controlAt(control, nowMs) };
+    });
+  }
+
+  async rest({ partition, scope, untilMs }: RequestOf<'rest'>): Promise<Applied> {
+    return this.#items.write('rest', () => {
+      this.#items.bill.small('rest', 'write');
+      const { controls } = this.#items.partition(partition);
+      const present = controls.get(scope) ?? { scope, paused: false };
+      if ((present.restsUntilMs ?? 0) >= untilMs) return 'superseded';
+      controls.set(scope, { ...present, restsUntilMs: untilMs });
+      return 'applied';
     });
   }
 
   async listUnreadable(partition: number): Promise<readonly UnreadableItem[]> {
     return this.#items.read('listUnreadable', () => {
       const present = this.#schedules.damagedKeys;
-      return (this.#items.unreadable.get(partition) ?? []).filter(({ key }) => present.has(key));
+      return (this.#items.state.unreadable.get(partition) ?? []).filter(({ key }) => present.has(key));
     });
   }
 
@@ -175,8 +195,8 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
         const item = encodeRejection(rejection);
         requireItemFits(item);
         this.#items.bill.wroteItem('recordRejections', undefined, item);
-        const bySource = this.#items.rejections.get(rejection.sourceId) ?? new Map<number, Rejection>();
-        this.#items.rejections.set(rejection.sourceId, bySource);
+        const bySource = this.#items.state.rejections.get(rejection.sourceId) ?? new Map<number, Rejection>();
+        this.#items.state.rejections.set(rejection.sourceId, bySource);
         if (!bySource.has(rejection.position)) bySource.set(rejection.position, rejection);
       }
     });
@@ -185,7 +205,7 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
   async listRejections(sourceId: string): Promise<readonly Rejection[]> {
     return this.#items.read('listRejections', () => {
       const nowMs = this.#items.clock();
-      return [...(this.#items.rejections.get(sourceId)?.values() ?? [])]
+      return [...(this.#items.state.rejections.get(sourceId)?.values() ?? [])]
         .filter((rejection) => rejection.expiresAtMs > nowMs)
         .sort((a, b) => a.position - b.position);
     });
@@ -194,7 +214,7 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
   async readRejections({ limit, after = '' }: RequestOf<'readRejections'>): Promise<RejectionPage> {
     return this.#items.read('readRejections', () => {
       const nowMs = this.#items.clock();
-      const ranked = [...this.#items.rejections.values()]
+      const ranked = [...this.#items.state.rejections.values()]
         .flatMap((bySource) => [...bySource.values()])
         .filter(({ expiresAtMs }) => expiresAtMs > nowMs)
         .map((rejection) => ({ rejection, rank: rejectionRank(rejection) }))
@@ -203,6 +223,32 @@ export class MemoryOperateStore implements OperateStore, Pick<ProducerStore, 'ca
       const page = ranked.slice(0, limit);
       const next = ranked.length > page.length ? page.at(-1)?.rank : undefined;
       return { rejections: page.map(({ rejection }) => rejection), next };
+    });
+  }
+
+  async recordTags(entries: readonly TagEntry[]): Promise<void> {
+    return this.#items.write('recordTags', () => {
+      for (const entry of entries) {
+        const item = encodeTag(entry);
+        requireItemFits(item);
+        this.#items.bill.wroteItem('recordTags', undefined, item);
+        const { pk, sk } = tagKey(entry);
+        const tagged = this.#items.state.tagged.get(pk) ?? new Map<string, TagEntry>();
+        this.#items.state.tagged.set(pk, tagged.set(sk, entry));
+      }
+    });
+  }
+
+  async readTagged({ name, value, limit, after = '' }: RequestOf<'readTagged'>): Promise<TagPage> {
+    return this.#items.read('readTagged', () => {
+      const found = [...(this.#items.state.tagged.get(tagPk(name, value)) ?? [])]
+        .filter(([rank]) => rank > after)
+        .sort(([one], [other]) => (one < other ? -1 : 1));
+      const page = found.slice(0, limit);
+      return {
+        entries: page.map(([, { jobId, submittedAtMs }]) => ({ jobId, submittedAtMs })),
+        next: found.length > page.length ? page.at(-1)?.[0] : undefined,
+      };
     });
   }
 }

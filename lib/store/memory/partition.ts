@@ -1,11 +1,18 @@
 /** Loads a partition for a pass, and commits the pass's decisions. */
 
+import { type Control, controlAt } from '../../core/capacity.ts';
 import { ThrottledError } from '../../core/errors.ts';
 import type { Loan } from '../../core/lending.ts';
 import type { PartitionStore } from '../contract/core.ts';
 import { StaleCommitError } from '../contract/errors.ts';
 import type { LendingStore } from '../contract/lending.ts';
-import { type Lookout, type PartitionState, type Reservation, workerAt } from '../contract/records.ts';
+import {
+  isIdle,
+  type Lookout,
+  type PartitionState,
+  type Reservation,
+  workerAt,
+} from '../contract/records.ts';
 import type { Applied, Commit, CommitOutcome } from '../contract/requests.ts';
 import type { RequestOf } from '../contract/verbs.ts';
 import { costOfRank } from '../table/schema.ts';
@@ -17,7 +24,8 @@ import {
   type SummaryChange,
 } from '../table/summary.ts';
 import { requireCommitFits, requireRequestFits } from './imitation/fits.ts';
-import { estimateId, type MemoryItems, type PartitionItems } from './items.ts';
+import { estimateId, type MemoryItems } from './items.ts';
+import type { PartitionItems } from './state.ts';
 
 const isSameLook = (one: Lookout | undefined, other: Lookout | undefined): boolean =>
   one?.atMs === other?.atMs &&
@@ -52,7 +60,8 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
     return this.#items.read('loadPartition', () => {
       const { leader, declared, summary, items, workers, controls, loans, requests, lookout } =
         this.#items.partition(partition);
-      // The 1 is the leader's item.
+      const controlsNow = [...controls.values()].map((control) => controlAt(control, nowMs));
+      // For the bill: how many items the partition has beside the summary and its reservations. The leader's item is the last 1.
       const others =
         controls.size + loans.size + requests.size + workers.size + (lookout === undefined ? 0 : 1) + 1;
       for (const ledger of summary.ledgers.values()) this.#items.keyRanks.sawLedger(partition, ledger);
@@ -64,15 +73,18 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
         version: summary.version,
         reservations: reservationsIn(summary, items),
         workers: [...workers.values()].flatMap((worker) => workerAt(worker, nowMs) ?? []),
-        gone: [...workers.values()].filter((worker) => workerAt(worker, nowMs) === undefined),
+        expiredWorkers: [...workers.values()].filter((worker) => workerAt(worker, nowMs) === undefined),
         lookout,
-        controls: [...controls.values()],
+        controls: controlsNow.filter((control) => !isIdle(control)),
+        endedControls: controlsNow.filter(isIdle),
         ledgers: withoutLedgers ? [] : [...summary.ledgers.values()],
         estimates: [...summary.estimates.values()],
         parks: summary.parks,
-        attendance: summary.attendance,
+        observation: summary.observation,
         quiet: summary.quiet,
         unseenUntilMs: summary.unseenUntilMs,
+        uses: summary.uses,
+        counted: summary.counted,
         loans: [...loans.values()],
         requests: [...requests.values()],
       };
@@ -129,7 +141,7 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
       this.#items.keyRanks.sawLedger(partition, ledger);
     }
     for (const reservation of commit.reserve) {
-      // A copy, because positions are deleted from it.
+      // This is a copy, because positions are deleted from it.
       present.reservations.set(reservation.batchId, { ...reservation, jobs: new Map(reservation.jobs) });
     }
   }
@@ -171,8 +183,9 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
     if (stored.jobs.size === 0) items.reservations.delete(batchId);
   }
 
-  async tidy({ partition, expiredMs }: RequestOf<'tidy'>): Promise<void> {
+  async tidy({ partition, expiredMs, ended = [] }: RequestOf<'tidy'>): Promise<void> {
     return this.#items.write('tidy', () => {
+      for (const control of ended) this.#deleteControl(partition, control);
       const { summary, items, backlogs } = this.#items.partition(partition);
       for (const [itemId, reservations] of items) {
         if (summary.named.has(itemId)) continue;
@@ -185,6 +198,17 @@ export class MemoryPartitionStore implements PartitionStore, LendingStore {
         else this.#items.bill.small('tidy', 'write');
       }
     });
+  }
+
+  /** Deletes a control, unless it was changed since it was loaded, or its rest is not over. */
+  #deleteControl(partition: number, { scope, changes }: Control): void {
+    this.#items.bill.small('tidy', 'write');
+    const { controls, controlRevisions } = this.#items.partition(partition);
+    const present = controls.get(scope);
+    const isSame = JSON.stringify(present?.changes) === JSON.stringify(changes);
+    if (!isSame || (present?.restsUntilMs ?? 0) > this.#items.clock()) return;
+    controls.delete(scope);
+    controlRevisions.delete(scope);
   }
 
   async keepLookout({ partition, seen, next }: RequestOf<'keepLookout'>): Promise<Applied> {

@@ -8,17 +8,9 @@ import type { RequestOf } from '../contract/verbs.ts';
 import { encodeScheduleSpec, encodeScheduleState, scheduleStanding } from '../table/codec/schedule.ts';
 import { requireItemFits } from '../table/limits.ts';
 import { instantRank, scheduleKey, schedulesLineName, stoppedSchedulesLineName } from '../table/schema.ts';
-import type { LineEntry } from './imitation/lines-index.ts';
 import type { MemoryItems } from './items.ts';
 import type { Placed } from './sorted-line.ts';
-
-interface Entry extends LineEntry<ScheduleState> {
-  readonly spec: ScheduleRecord['spec'];
-  /** Set if other software wrote to the schedule, so that it cannot be read. */
-  readonly damage?: MalformedItemError | undefined;
-  /** It was taken out of its line. */
-  readonly isOutOfLine?: true | undefined;
-}
+import type { MemoryState, ScheduleEntry } from './state.ts';
 
 const keyOf = (id: string): string => {
   const { pk, sk } = scheduleKey(id);
@@ -27,17 +19,18 @@ const keyOf = (id: string): string => {
 
 const WAY_OUT = 'delete the schedule, and put it again';
 
-const indexEntryOf = (entry: Entry): Entry | undefined => (entry.isOutOfLine ? undefined : entry);
+const indexEntryOf = (entry: ScheduleEntry): ScheduleEntry | undefined =>
+  entry.isOutOfLine ? undefined : entry;
 
-const recordOf = ({ spec, value }: Entry): ScheduleRecord => ({ spec, state: value });
+const recordOf = ({ spec, value }: ScheduleEntry): ScheduleRecord => ({ spec, state: value });
 
 export class MemoryScheduleStore implements ScheduleStore {
-  readonly #records = new Map<string, Entry>();
   readonly #items: MemoryItems;
-  #declared: readonly string[] = [];
+  readonly #records: MemoryState['schedules'];
 
   constructor(items: MemoryItems) {
     this.#items = items;
+    this.#records = items.state.schedules;
   }
 
   async getSchedules({
@@ -49,25 +42,24 @@ export class MemoryScheduleStore implements ScheduleStore {
       return ids.map((id) => {
         const entry = this.#records.get(id);
         if (entry?.damage === undefined) return entry && recordOf(entry);
-        if (unreadable === undefined) throw entry.damage;
+        const damage = new MalformedItemError(keyOf(id), 'text', entry.damage, WAY_OUT);
+        if (unreadable === undefined) throw damage;
         unreadable(id);
         // planted: met-for-ever
-        this.#takeOutOfLine(entry, entry.damage);
+        this.#takeOutOfLine(entry, damage);
         return undefined;
       });
     });
   }
 
   /** Imitates a write by other software: with a problem the schedule can no longer be read, without one it can be again. */
-  damage(id: string, problem: string | undefined): void {
+  damage(id: string, damage: string | undefined): void {
     const entry = this.#records.get(id);
     if (entry === undefined) throw new RangeError(`there is no schedule ${id}`);
-    const damage =
-      problem === undefined ? undefined : new MalformedItemError(keyOf(id), 'text', problem, WAY_OUT);
     this.#records.set(id, { ...entry, damage });
   }
 
-  #takeOutOfLine(entry: Entry, { message: reason }: MalformedItemError): void {
+  #takeOutOfLine(entry: ScheduleEntry, { message: reason }: MalformedItemError): void {
     if (entry.isOutOfLine) return;
     const { id, line, rank, value } = entry;
     this.#records.set(id, { ...entry, isOutOfLine: true });
@@ -90,7 +82,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     });
   }
 
-  /** Keys of the schedules that cannot be read. */
+  /** Returns the keys of the schedules that cannot be read. */
   get damagedKeys(): ReadonlySet<string> {
     return new Set([...this.#records.values()].flatMap(({ id, damage }) => (damage ? [keyOf(id)] : [])));
   }
@@ -132,7 +124,7 @@ export class MemoryScheduleStore implements ScheduleStore {
     });
   }
 
-  #remove(verb: string, present: Entry): void {
+  #remove(verb: string, present: ScheduleEntry): void {
     this.#records.delete(present.id);
     this.#items.scheduleLines.move(present.id, indexEntryOf(present), undefined);
     this.#items.observe?.({ kind: 'schedule', before: recordOf(present), after: undefined });
@@ -162,14 +154,14 @@ export class MemoryScheduleStore implements ScheduleStore {
   async readDeclaredSchedules(): Promise<readonly string[]> {
     return this.#items.read('readDeclaredSchedules', () => {
       this.#items.bill.small('readDeclaredSchedules', 'read');
-      return this.#declared;
+      return this.#items.state.declaredSchedules;
     });
   }
 
   async noteDeclaredSchedules(ids: readonly string[]): Promise<void> {
     return this.#items.write('noteDeclaredSchedules', () => {
       this.#items.bill.small('noteDeclaredSchedules', 'write');
-      this.#declared = [...ids];
+      this.#items.state.declaredSchedules = [...ids];
     });
   }
 
@@ -190,7 +182,7 @@ export class MemoryScheduleStore implements ScheduleStore {
   #write(verb: string, state: ScheduleState, spec: ScheduleRecord['spec']): void {
     const before = this.#records.get(state.id);
     const { line, rank } = scheduleStanding(state);
-    const after: Entry = { id: state.id, line, rank, value: state, spec };
+    const after: ScheduleEntry = { id: state.id, line, rank, value: state, spec };
     this.#records.set(state.id, after);
     this.#items.bill.wroteItem(verb, before && encodeScheduleState(before.value), encodeScheduleState(state));
     this.#items.scheduleLines.move(state.id, before && indexEntryOf(before), after);

@@ -47,16 +47,17 @@ function comparePlainPlaces(a: Placed, b: Placed): number {
 
 /** The ranks of most lines have the same first characters: the exponent of a score, the century of an instant. */
 const SHARED_CHARS = 3;
-/** 48 bits: every such number is exact. */
+/** Twelve hexadecimal digits are 48 bits, and a double holds every such number exactly. */
 const KEY_DIGITS = 12;
 
-/** The first characters as one number. */
+/** Returns the first characters of a rank as one number. */
 const headOf = ({ rank }: Placed): number =>
   (rank.charCodeAt(0) * 65_536 + rank.charCodeAt(1)) * 65_536 + rank.charCodeAt(2);
 
 /**
- * A number that orders most pairs of ranks with the same first characters, without reading their texts, which are scattered in memory. It
- * consists of the next characters if all are hexadecimal digits, as in instants and scores; otherwise it is NaN.
+ * Returns a number that orders most pairs of ranks with the same first characters, without reading their texts, which
+ * are scattered in memory. It consists of the next characters if all are hexadecimal digits, as in instants and scores;
+ * otherwise it is NaN.
  */
 function keyOf({ rank }: Placed): number {
   let key = 0;
@@ -145,7 +146,7 @@ export class SortedLine<T extends Placed> {
     return true;
   }
 
-  /** Up to `limit` entries after `after`, by default from the head. */
+  /** Returns up to `limit` entries after `after`, by default from the head. */
   read(limit: number, after?: Placed): T[] {
     const heads: T[] = [];
     let at = 0;
@@ -181,7 +182,7 @@ export class SortedLine<T extends Placed> {
     return 0;
   }
 
-  /** NaN: the position has no key, so texts must be compared. */
+  /** Returns the number by which a position is looked for. NaN: the position has no such number, so ranks are compared as texts. */
   #keyToFind(place: Placed): number {
     if (!this.#isKeyed) return 0;
     return headOf(place) === this.#head ? keyOf(place) : Number.NaN;
@@ -191,7 +192,10 @@ export class SortedLine<T extends Placed> {
     return this.#isPlain && !hasSurrogates(place) ? comparePlainPlaces : comparePlaces;
   }
 
-  /** The index of the chunk that contains the position, or would; the number of chunks if it is after all. */
+  /**
+   * Returns the index of the chunk that contains the position, or would contain it; the number of chunks if the
+   * position is after all of them.
+   */
   #chunkOf(key: number, place: Placed, compare: Comparison): number {
     let from = 0;
     let to = this.#chunks.length;
@@ -222,7 +226,7 @@ function orderOf<T extends Placed>(
   return entry === undefined ? 0 : compare(entry, place);
 }
 
-/** The first index in a chunk whose entry is after the position, or, with `orAt`, at it. */
+/** Returns the first index in a chunk whose entry is after the position, or, with `orAt`, at it. */
 function firstBehind<T extends Placed>(
   chunk: Chunk<T>,
   key: number,

@@ -13,6 +13,8 @@ import type { RankOf } from '../contract/verbs.ts';
 import type { Meter } from '../table/metering.ts';
 import { MemoryClaimStore } from './claims.ts';
 import { MemoryDeclareStore } from './declaring.ts';
+import { MemoryDedupeStore } from './deduping.ts';
+import { MemoryExpiringStore } from './expiring.ts';
 import type { StreamRecord } from './imitation/imitation.ts';
 import { MemoryItems, type MemoryStoreOptions, type PartitionView } from './items.ts';
 import { MemoryLeadStore } from './leading.ts';
@@ -22,6 +24,8 @@ import { MemoryOperateStore } from './operate.ts';
 import { MemoryParkingStore } from './parking.ts';
 import { MemoryPartitionStore } from './partition.ts';
 import { MemoryScheduleStore } from './schedules.ts';
+import type { MemoryState } from './state.ts';
+import { MemoryStatisticsStore } from './statistics.ts';
 import { MemorySubmitStore } from './submit.ts';
 import { MemoryWorkerStore } from './worker.ts';
 
@@ -41,10 +45,13 @@ export class MemoryJobStore extends ComposedStore {
         new MemoryWorkerStore(items),
         new MemoryParkingStore(items),
         new MemoryLeadStore(items),
+        new MemoryExpiringStore(items),
+        new MemoryDedupeStore(items),
         new MemoryMembershipStore(items),
         new MemoryDeclareStore(items),
         new MemoryOperateStore(items, schedules),
         schedules,
+        new MemoryStatisticsStore(items),
       ),
     );
     this.#items = items;
@@ -60,6 +67,11 @@ export class MemoryJobStore extends ComposedStore {
     return this.#items.subscribe(listener);
   }
 
+  /** Everything that the store holds, as it is at this moment. Another store may begin with it. */
+  get state(): MemoryState {
+    return this.#items.state;
+  }
+
   /** Runs a call as a process with another declaration, whose jobs get other ranks. */
   placing<T>(place: RankOf, call: () => T): T {
     return this.#items.placing(place, call);
@@ -70,22 +82,25 @@ export class MemoryJobStore extends ComposedStore {
     this.#items.bill.meter = meter;
   }
 
-  /** A partition's items, for a simulation's invariants. */
+  /** Returns a partition's items, for a simulation's invariants. */
   inspect(partition: number): PartitionView {
     return this.#items.inspect(partition);
   }
 
-  /** The name of the line in which a job stands; undefined if there is no such job. For a simulation's invariants. */
+  /**
+   * Returns the name of the line in which a job stands; undefined if there is no such job. For a simulation's
+   * invariants.
+   */
   inspectLine(id: string): string | undefined {
     return this.#items.item(id)?.line;
   }
 
-  /** The lock of a conflict key, for a simulation's invariants. */
+  /** Returns the lock of a conflict key, for a simulation's invariants. */
   inspectLock(conflictKey: string): Lock | undefined {
-    return this.#items.locks.get(conflictKey);
+    return this.#items.state.locks.get(conflictKey);
   }
 
-  /** A job, read without a verb, for a simulation's invariants. */
+  /** Returns a job, read without a verb, for a simulation's invariants. */
   inspectJob(id: string): Job | undefined {
     return this.#items.item(id)?.value;
   }
@@ -95,12 +110,12 @@ export class MemoryJobStore extends ComposedStore {
     this.#schedules.damage(id, problem);
   }
 
-  /** A schedule, read without a verb. */
+  /** Returns a schedule, read without a verb. */
   inspectSchedule(id: string): ScheduleRecord | undefined {
     return this.#schedules.peek(id);
   }
 
-  /** Every schedule, for a simulation's invariants. */
+  /** Returns every schedule, for a simulation's invariants. */
   everySchedule(): Iterable<ScheduleRecord> {
     return this.#schedules.all;
   }

@@ -35,7 +35,7 @@ function isSameAttempt(one: MovingJob, other: MovingJob): boolean {
   );
 }
 
-/** The start of a claimed job, or of a planned one, which it claims as well. */
+/** Returns the start of a claimed job, or of a planned one, which it claims as well. */
 function begin(job: Job, request: StartRequest): Transition {
   const { claimId, toClaim, nowMs, runUntilMs } = request;
   return toClaim !== undefined && job.state === 'pending' && isPlanned(toClaim, nowMs)
@@ -92,20 +92,20 @@ export class MemoryWorkerStore implements WorkerStore {
     return this.#items.write('finishJob', () => this.#end(seen, end, expiresAtMs, isRetry), request);
   }
 
-  async loseWorker({
+  async endUnfinished({
     job,
     verdict,
     as,
     nowMs,
     expiresAtMs,
-  }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
-    const claimId = claimIdOf('loseWorker', job);
+  }: RequestOf<'endUnfinished'>): Promise<FinishOutcome> {
+    const claimId = claimIdOf('endUnfinished', job);
     const lose = (running: Job): Transition => endUnfinished(running, claimId, verdict, nowMs, as);
     const isRetry = verdict.kind === 'retry';
-    return this.#items.write('loseWorker', () => this.#end(job, lose, expiresAtMs, isRetry), job);
+    return this.#items.write('endUnfinished', () => this.#end(job, lose, expiresAtMs, isRetry), job);
   }
 
-  /** Ends the attempt that the caller has seen, by the life cycle's own transition. */
+  /** Ends the attempt that the caller has read, by the transition of the life cycle that the caller gives. */
   #end(
     seen: MovingJob,
     end: (running: Job) => Transition,
@@ -118,7 +118,7 @@ export class MemoryWorkerStore implements WorkerStore {
     const transition = end(job);
     if (transition.kind === 'moved') {
       const { job: after } = transition;
-      requireJobFits(after, after.result, after.error?.message);
+      requireJobFits(after, after.result, after.error?.message, after.parkedState);
       // DynamoDB's first write, which requires that no cancellation was requested, has failed.
       if (isRetry && after.state === 'cancelled') this.#items.bill.refused(this.#items.verb, item);
       if (isTerminal(after.state)) this.#items.bill.wrotePayload(this.#items.verb, after);

@@ -6,18 +6,21 @@
  * further query is made, so the total is at most one query dearer than reads by key.
  */
 
-/** Fewer keys are read by key: one query costs 25 units and more. */
+/**
+ * The least number of keys for which a query may pay, because one query costs 25 units and more. Fewer keys are read by
+ * key.
+ */
 export const CLOSE_KEYS_MIN = 200;
 /** Items in one query. */
 export const CLOSE_ITEMS = 1_000;
 
 export interface SortKeyRange {
   readonly from: string;
-  /** Inclusive. */
+  /** The last sort key of the range, which is included. */
   readonly to: string;
 }
 
-/** The progress of such a read. */
+/** The progress of reading many items of one partition key. */
 export class CloseReads {
   readonly #sortKeys: readonly string[];
   #at = 0;
@@ -29,7 +32,7 @@ export class CloseReads {
     this.#sortKeys = [...new Set(sortKeys)].sort();
   }
 
-  /** The range of the next query; undefined: read the sort keys in `left` by key. */
+  /** Returns the range of the next query; undefined: read the sort keys in `left` by key. */
   get next(): SortKeyRange | undefined {
     const from = this.#sortKeys[this.#at];
     const to = this.#sortKeys.at(-1);
@@ -41,14 +44,13 @@ export class CloseReads {
     return this.#sortKeys.slice(this.#at);
   }
 
-  /** The units of all queries, and of reading the rest by key. */
+  /** Returns the read units of all queries, and of reading the rest by key. */
   get readUnits(): number {
     return this.#pageUnits + this.#sortKeys.length - this.#at;
   }
 
   /**
    * Records the answer of a query.
-   *
    * @param last - its last sort key; undefined: the range has no further items
    */
   took(last: string | undefined, readUnits: number): void {

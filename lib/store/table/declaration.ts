@@ -8,12 +8,12 @@ import { RefusedError } from '../../core/errors.ts';
 import { DECLARATION_CHARS_MAX, DECLARATION_PART_CHARS } from '../contract/bounds.ts';
 import { declarationTooLarge } from '../contract/errors.ts';
 
-/** The name of a text. */
+/** Returns the name of a text. */
 export const declarationHash = (text: string): string =>
   createHash('sha256').update(text).digest('hex').slice(0, 32);
 
 /**
- * The parts of a text, one for each item.
+ * Returns the parts of a text, one for each item.
  *
  * @throws RefusedError if the text is too long, or is not ASCII: a cut could split a character
  */

@@ -13,7 +13,7 @@
 import type { KeyBacklog, Ledger } from '../contract/records.ts';
 import { costRank } from './schema.ts';
 
-/** A key's entry in the keys line of a type with a wrong rank. */
+/** A move of a key's entry in the keys line of a type, from a wrong rank to the right one. */
 export interface RankMove {
   readonly type: string;
   readonly fairnessKey: string;
@@ -61,8 +61,7 @@ export class KeyRanks {
   }
 
   /**
-   * Records ledgers that were read because their keys were found in the line.
-   *
+   * Records ledgers that were read because their keys were found in the line, and what these reads cost.
    * @param readUnits - the cost of each ledger
    */
   readLedgers(partition: number, ledgers: readonly (Ledger | undefined)[], readUnits: number): void {

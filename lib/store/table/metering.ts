@@ -12,7 +12,7 @@ import { PROJECTED, TABLE } from './schema.ts';
 export interface Usage {
   readonly readUnits: number;
   readonly writeUnits: number;
-  /** Includes the SDK's retries. */
+  /** How many requests were made, the SDK's retries included. */
   readonly requests: number;
   /** The write units by partition key, for a call that writes to several, if they are known. */
   readonly writeUnitsOf?: Readonly<Record<string, number>> | undefined;
@@ -23,7 +23,7 @@ export type Meter = (verb: string, usage: Usage) => void;
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** A transaction prepares each item and then commits it. */
+/** How many times the units of a plain write a transaction costs: it prepares each item and then commits it. */
 export const TRANSACTION_FACTOR = 2;
 
 const WRITE_BYTES = 1_024;
@@ -58,7 +58,7 @@ function valueBytes(value: unknown): number {
   return 1;
 }
 
-/** An item's billed size: the names and values of its attributes. */
+/** Returns an item's billed size: the names and values of its attributes. */
 export function itemBytes(item: Values): number {
   let bytes = 0;
   for (const name in item) {
@@ -78,9 +78,32 @@ const ENTRY_ATTRIBUTES: readonly string[] = [
 
 const isInLine = (item: Values | undefined): item is Values => item?.[TABLE.line] !== undefined;
 
-/** An item's entry in the index. */
+/** Returns an item's entry in the index. */
 export const entryOf = (item: Values): Values =>
   Object.fromEntries(ENTRY_ATTRIBUTES.map((name) => [name, item[name]]));
+
+const EXPIRY_ATTRIBUTES: readonly string[] = [
+  TABLE.partitionKey,
+  TABLE.sortKey,
+  TABLE.expiry,
+  TABLE.expireAtMs,
+];
+
+/** Returns a job's entry in the index of expiries. */
+export const expiryEntryOf = (item: Values): Values =>
+  Object.fromEntries(EXPIRY_ATTRIBUTES.map((name) => [name, item[name]]));
+
+/** Most items have no such entry before or after. */
+function expiryUnits(before: Values | undefined, after: Values | undefined): number {
+  const [lost, gained] = [before, after].map((item) =>
+    item?.[TABLE.expiry] === undefined ? undefined : expiryEntryOf(item),
+  );
+  if (isDeepStrictEqual(lost, gained)) return 0;
+  return [lost, gained].reduce(
+    (sum, entry) => sum + (entry === undefined ? 0 : writeUnitsOf(itemBytes(entry))),
+    0,
+  );
+}
 
 function indexUnits(before: Values | undefined, after: Values | undefined): number {
   const lost = isInLine(before) ? entryOf(before) : undefined;
@@ -96,11 +119,10 @@ function indexUnits(before: Values | undefined, after: Values | undefined): numb
 }
 
 /**
- * The units of one write that changes an item from `before` to `after`, index included.
- *
+ * Returns the units of one write that changes an item from `before` to `after`, index included.
  * @param factor - multiplies the item's own units, as in a transaction; the index is written without it
  */
 export function itemWriteUnits(before: Values | undefined, after: Values | undefined, factor = 1): number {
   const bytes = Math.max(itemBytes(before ?? {}), itemBytes(after ?? {}));
-  return factor * writeUnitsOf(bytes) + indexUnits(before, after);
+  return factor * writeUnitsOf(bytes) + indexUnits(before, after) + expiryUnits(before, after);
 }

@@ -49,14 +49,30 @@ const bytesOf = (text: string | undefined): number => (text === undefined ? 0 : 
  * @param bytes - the size of the stored payload
  */
 export function needsOwnItem(job: Job, bytes: number): boolean {
-  const { id, type, fairnessKey, resourceId, label, tags, traceparent, scheduleId, redriveOf, redriveBy } =
-    job;
+  const {
+    id,
+    type,
+    fairnessKey,
+    resourceId,
+    keys,
+    units,
+    label,
+    tags,
+    traceparent,
+    scheduleId,
+    redriveOf,
+    redriveBy,
+  } = job;
+  const keysText = keys === undefined ? undefined : JSON.stringify(keys);
+  const unitsText = units === undefined ? undefined : JSON.stringify(units);
   const tagsText = tags === undefined ? undefined : JSON.stringify(tags);
   const texts = [
     id,
     type,
     fairnessKey,
     resourceId,
+    keysText,
+    unitsText,
     label,
     tagsText,
     traceparent,
@@ -78,10 +94,13 @@ export function needsOwnItem(job: Job, bytes: number): boolean {
 /** Whether a job's payload has an item of its own. */
 export const hasOwnItem = (job: Job): boolean => needsOwnItem(job, bytesOf(JSON.stringify(job.payload)));
 
-/** More than any accepted payload and than an item can hold. Anything larger was damaged, or written by other software. */
+/**
+ * More bytes than any accepted payload has, and than an item can hold. Anything larger was damaged, or written by other
+ * software.
+ */
 const UNPACKED_BYTES_MAX = 4 * 1024 * 1024;
 
-/** A payload's JSON for an item of its own: as text, or as gzip if that saves write units. */
+/** Returns a payload's JSON for an item of its own: as text, or as gzip if that saves write units. */
 export function packPayload(json: string): string | Uint8Array {
   const units = writeUnitsOf(PAYLOAD_ITEM_BYTES + Buffer.byteLength(json));
   if (units === 1) return json;

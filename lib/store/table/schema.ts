@@ -3,9 +3,12 @@
  * handler import them.
  */
 
+import { type DedupedJob, dedupeNameOf } from '../../core/dedupe.ts';
+import { EXPIRY_LINES } from '../contract/expiring.ts';
 import { HEAD_FIELDS } from '../contract/job-fields.ts';
 import { type BlockedLine, keyPart, type ReadyLine, readyLineName } from '../contract/lines.ts';
 import type { FinishedState } from '../contract/operate.ts';
+import type { TagEntry } from '../contract/records.ts';
 
 /** Names of attributes and of the index that the stack and the stores share. */
 export const TABLE = {
@@ -14,10 +17,15 @@ export const TABLE = {
   /** Epoch seconds, for garbage collection only. An expired item is treated as gone from the moment at which it expires. */
   ttl: 'ttl',
   linesIndex: 'lines',
-  /** The index's partition key. An item has it only while it stands in a line. */
+  /** Partition key of the index of lines. An item has it only while it stands in a line. */
   line: 'line',
-  /** The index's sort key: the position in that line. */
+  /** Sort key of the index of lines: the item's position in its line. */
   rank: 'rank',
+  expiriesIndex: 'expiries',
+  /** Partition key of the index of expiries. A job has it only while it has not started and would expire. */
+  expiry: 'expiry',
+  /** Sort key of the index of expiries. */
+  expireAtMs: 'expireAtMs',
   /** A job's state; the stack filters stream records by it. */
   state: 'state',
 } as const;
@@ -36,7 +44,10 @@ export interface ItemKey {
 
 export const jobKey = (id: string): ItemKey => ({ pk: `job/${id}`, sk: 'job' });
 
-/** The item of a large payload. Each write of a payload uses a new `payloadId`, so two submitters of one job write two items. */
+/**
+ * Returns the key of a large payload's item. Each write of a payload uses a new `payloadId`, so two submitters of one
+ * job write two items.
+ */
 export const payloadKey = (id: string, payloadId: string): ItemKey => ({
   pk: jobKey(id).pk,
   sk: `payload/${payloadId}`,
@@ -47,7 +58,7 @@ export const rejectionKey = (sourceId: string, position: number): ItemKey => ({
   sk: String(position).padStart(5, '0'),
 });
 
-/** Notes about items that cannot be read. */
+/** Returns the key of a note about an item that cannot be read. */
 export const unreadableKey = (partition: number, { pk, sk }: ItemKey): ItemKey => ({
   pk: unreadablePk(partition),
   sk: keyPart(`${pk} ${sk}`),
@@ -67,21 +78,27 @@ export const declarationTextKey = (hash: string, at: number): ItemKey => ({
   sk: `text/${hash}/${at}`,
 });
 
-/** The items that a pass must read exactly are one item collection under this key. */
+/** Returns the partition key of the items that a pass must read exactly: they are one item collection. */
 export const partitionPk = (partition: number): string => `${PARTITION_PREFIX}${partition}`;
 export const PARTITION_PREFIX = 'partition/';
 
-/** The leader and the newest declaration. They are not part of the partition summary, so writing them never conflicts with a commit. */
+/**
+ * Returns the key of the item with the leader and the newest declaration. They are not part of the partition summary,
+ * so writing them never conflicts with a commit.
+ */
 export const leaderKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'leader' });
 
 export const summaryKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'page' });
 
-/** The last check of the workers. It is not part of the partition summary, so a check never conflicts with a commit. */
+/**
+ * Returns the key of the item with the last check of the workers. It is not part of the partition summary, so a check
+ * never conflicts with a commit.
+ */
 export const lookoutKey = (partition: number): ItemKey => ({ pk: partitionPk(partition), sk: 'lookout' });
 
-/** A partition's mailbox: an item collection of its own, which only the leader reads. */
+/** Returns the partition key of a partition's mailbox: an item collection of its own, which only the leader reads. */
 export const mailPk = (partition: number): string => `mail/${partition}`;
-/** Letters sort by time, the oldest first, as far as clocks agree. */
+/** Returns the key of a letter. Letters sort by time, the oldest first, as far as clocks agree. */
 export const letterKey = (partition: number, putAtMs: number, nonce: string): ItemKey => ({
   pk: mailPk(partition),
   sk: instantRank(putAtMs, nonce),
@@ -105,6 +122,9 @@ export const controlKey = (partition: number, scope: string): ItemKey => ({
   sk: `${CONTROL_PREFIX}${scope}`,
 });
 
+/** The attributes that a worker writes to let a scope rest. Its rights name them. */
+export const REST_ATTRIBUTES = ['scope', 'paused', 'restsUntilMs'] as const;
+
 /** A loan has one item in each of both partitions, so that each partition reads it together with its other items. */
 export const LOAN_PREFIX = 'loan/';
 export const loanKey = (partition: number, loanId: string): ItemKey => ({
@@ -126,28 +146,34 @@ export const dispatcherKey = (dispatcherId: string): ItemKey => ({
   sk: `dispatcher/${keyPart(dispatcherId)}`,
 });
 
-/** The item collection of ledgers, backlogs and estimates. */
+/** Returns the partition key of the item collection of ledgers, backlogs and estimates. */
 export const ledgerPk = (partition: number): string => `ledger/${partition}`;
 
 /**
- * The snapshot of a partition's ledgers. It is not in the partition's item collection, because it is large, and most readers have it
- * cached.
+ * Returns the key of the snapshot of a partition's ledgers. It is not in the partition's item collection, because it is
+ * large, and most readers have it cached.
  */
 export const ledgerSnapshotKey = (partition: number): ItemKey => ({ pk: ledgerPk(partition), sk: 'base' });
 
-/** The ledger of a fairness key that is not in the partition summary. */
+/** Returns the key of the item of a ledger that is not in the partition summary. */
 export const ledgerKey = (partition: number, fairnessKey: string): ItemKey => ({
   pk: ledgerPk(partition),
   sk: `key/${keyPart(fairnessKey)}`,
 });
 
-/** The lines of a fairness key that may have jobs of a type. The item stands in the type's keys line while there are any. */
+/**
+ * Returns the key of the item with the lines of a fairness key that may have jobs of a type. The item stands in the
+ * type's keys line while there are any.
+ */
 export const backlogKey = (partition: number, type: string, fairnessKey: string): ItemKey => ({
   pk: ledgerPk(partition),
   sk: `backlog/${keyPart(type)}/${keyPart(fairnessKey)}`,
 });
 
-/** The estimated cost of a type on a resource. The empty resource stands for the average of the type. */
+/**
+ * Returns the key of the item with the estimated cost of a type on a resource. The empty resource stands for the
+ * average of the type.
+ */
 export const estimateKey = (partition: number, type: string, resourceId: string): ItemKey => ({
   pk: ledgerPk(partition),
   sk: `cost/${keyPart(type)}/${keyPart(resourceId)}`,
@@ -162,8 +188,9 @@ export const scheduleSpecKey = (id: string): ItemKey => ({ pk: `${SCHEDULE_PREFI
 /** The ids of the schedules that deployments have made. */
 export const declaredSchedulesKey: ItemKey = { pk: 'schedules', sk: 'declared' };
 
-/** The line of active schedules, by the time of the next look at each, and the line of stopped ones, by id. */
+/** Returns the name of the line of active schedules, by the time of the next look at each. */
 export const schedulesLineName = (partition: number): string => `schedules/${partition}`;
+/** Returns the name of the line of stopped schedules, by id. */
 export const stoppedSchedulesLineName = (partition: number): string => `stopped/${partition}`;
 
 export const BLOCKED_PREFIX = 'blocked/';
@@ -181,19 +208,19 @@ export const parkedKey = (partition: number, conflictKey: string): ItemKey => ({
 });
 
 /**
- * The fairness keys with a backlog of a type. There is a line for each type, so that a pass can skip all keys of a type that is paused or
- * at its cap.
+ * Returns the name of the line of the fairness keys with a backlog of a type. There is a line for each type, so that a
+ * pass can skip all keys of a type that is paused or at its cap.
  */
 export const keysLineName = (partition: number, type: string): string => `keys/${partition}/${keyPart(type)}`;
 
-/** Guards a conflict key whose jobs may be in several partitions. */
+/** Returns the key of the lock that guards a conflict key whose jobs may be in several partitions. */
 export const lockKey = (conflictKey: string): ItemKey => ({ pk: `lock/${keyPart(conflictKey)}`, sk: 'lock' });
 
-/** The waiting partition that gets a lock after `partition`: the next higher number, else the lowest. */
+/** Returns the waiting partition that gets a lock after `partition`: the next higher number, else the lowest. */
 export const nextWaiting = (waiting: readonly number[], partition: number): number | undefined =>
   waiting.find((each) => each > partition) ?? waiting[0];
 
-/** An instant as sortable text. Present instants have 13 digits; 15 digits last for the next 30,000 years. */
+/** Returns an instant as sortable text. Present instants have 13 digits; 15 digits last for the next 30,000 years. */
 export const instantRank = (atMs: number, id: string): string =>
   `${String(Math.max(0, Math.ceil(atMs))).padStart(15, '0')}/${id}`;
 
@@ -201,23 +228,49 @@ export const instantRank = (atMs: number, id: string): string =>
 const COST_MAX = 1e15;
 
 /**
- * A key's rank in the keys line: the settled cost as sortable text, then the key. It is exact, because costs are multiples of 2^-16 ms,
- * which have 16 decimals. So keys of equal cost have equal ranks up to the key, and no rank is above its cost.
+ * Returns a key's rank in the keys line: the settled cost as sortable text, then the key. It is exact, because costs
+ * are multiples of 2^-16 ms, which have 16 decimals. So keys of equal cost have equal ranks up to the key, and no rank
+ * is above its cost.
  */
 export function costRank(settledCostMs: number, fairnessKey: string): string {
   const cost = Math.min(COST_MAX, Math.max(0, settledCostMs));
   return `${cost.toFixed(16).padStart(33, '0')}/${fairnessKey}`;
 }
 
-/** The line of failed jobs that were not redriven. */
+/** The line of the index of expiries in which a job stands. It is the same in all partitions, as a job may move. */
+export function expiryLineName(id: string): string {
+  let sum = 0;
+  for (let at = 0; at < id.length; at += 1) sum += id.charCodeAt(at);
+  return expiryLineAt(sum % EXPIRY_LINES);
+}
+
+export const expiryLineAt = (at: number): string => `expiry/${at}`;
+
+/** Returns the name of the line of failed jobs that were not redriven. */
 export const deadLineName = (partition: number): string => `dead/${partition}`;
 
 /**
- * The line of the succeeded or cancelled jobs of a type, if the type lists them. One index key takes some 1,000 writes a second, so a
+ * The line of the succeeded, cancelled or expired jobs of a type, if the type lists them. One index key takes some 1,000 writes a second, so a
  * partition can end as many jobs of such a type.
  */
 export const finishedLineName = (partition: number, state: FinishedState, type: string): string =>
   `finished/${partition}/${state}/${keyPart(type)}`;
+
+/** The counts of past minutes of a partition: an item for each. No pass reads them. */
+export const statisticsPk = (partition: number): string => `statistics/${partition}`;
+export const statisticsKey = (partition: number, minuteMs: number): ItemKey => ({
+  pk: statisticsPk(partition),
+  sk: instantRank(minuteMs, 'minute'),
+});
+
+/** The jobs with a searchable tag: an item for each, the latest submit first. No index shows them. */
+const TAG_PREFIX = 'tag/';
+export const tagPk = (name: string, value: string): string =>
+  `${TAG_PREFIX}${keyPart(name)}/${keyPart(value)}`;
+export const tagKey = ({ name, value, jobId, submittedAtMs }: Omit<TagEntry, 'expiresAtMs'>): ItemKey => ({
+  pk: tagPk(name, value),
+  sk: latestFirstRank(submittedAtMs, jobId),
+});
 
 /**
  * The line of all rejected requests. It is not divided by partition, because a rejected request has none. One index key takes some 1,000
@@ -227,11 +280,11 @@ export const REJECTIONS_LINE = 'rejections';
 
 const LAST_INSTANT_MS = 999_999_999_999_999;
 
-/** Like `instantRank`, but the latest instant sorts first. */
+/** Returns a rank like that of `instantRank`, but the latest instant sorts first. */
 export const latestFirstRank = (atMs: number, id: string): string =>
   instantRank(LAST_INSTANT_MS - Math.floor(atMs), id);
 
-/** The ranks of that order from the instant `sinceMs` on, and before `untilMs`: `from` sorts first. */
+/** Returns the ranks of this order from the instant `sinceMs` on, and before `untilMs`: `from` sorts first. */
 export const latestFirstRange = ({
   sinceMs = 1,
   untilMs = LAST_INSTANT_MS,
@@ -253,8 +306,15 @@ export const rejectionRank = ({
   readonly position: number;
 }): string => latestFirstRank(rejectedAtMs, `${sourceId}/${position}`);
 
-/** The cost in a rank. */
+/** Returns the cost in a rank. */
 export const costOfRank = (rank: string): number => Number.parseFloat(rank);
+
+const DEDUPE_PREFIX = 'dedupe/';
+/** Names the job that the next request with a dedupe key may change. */
+export const dedupeKey = (job: DedupedJob): ItemKey => ({
+  pk: `${DEDUPE_PREFIX}${dedupeNameOf(job).map(keyPart).join('/')}`,
+  sk: 'dedupe',
+});
 
 /**
  * Patterns of partition keys for IAM policies. DynamoDB can restrict access by partition key only, so items that share a partition key
@@ -263,12 +323,15 @@ export const costOfRank = (rank: string): number => Number.parseFloat(rank);
 export const LEADING_KEYS = {
   jobs: jobKey('*').pk,
   rejections: rejectionKey('*', 0).pk,
+  tags: `${TAG_PREFIX}*`,
+  dedupes: `${DEDUPE_PREFIX}*`,
   declaration: DECLARATION_PK,
   partitions: `${PARTITION_PREFIX}*`,
   mail: 'mail/*',
   ledgers: 'ledger/*',
   locks: `${lockKey('').pk}*`,
   parked: 'parked/*',
+  statistics: 'statistics/*',
   unreadable: 'unreadable/*',
   dispatchers: DISPATCHERS_PK,
   schedules: scheduleKey('*').pk,

@@ -31,16 +31,21 @@ export interface SummaryLedgers {
 }
 
 // These sizes assume names as JSON, and half of all digits, after deflate. `bounds.test.ts` writes the largest snapshots.
-/** A cost, an instant and separators. */
+/** The bytes of a ledger besides its name: a cost, an instant and separators. */
 const LEDGER_OVERHEAD_BYTES = 18;
-/** The separator of two names. */
+/** The bytes between two names. */
 const GONE_OVERHEAD_BYTES = 3;
 /** Names in which each character is one byte of JSON. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 const textBytes = (name: string): number =>
   PLAIN.test(name) ? name.length : Buffer.byteLength(JSON.stringify(name), 'utf8');
-export const ledgerBytes = ({ fairnessKey }: Ledger): number =>
-  textBytes(fairnessKey) + LEDGER_OVERHEAD_BYTES;
+/** The bytes of one use: an end and an amount. */
+const USE_BYTES = 18;
+export function ledgerBytes({ fairnessKey, uses }: Ledger): number {
+  let bytes = textBytes(fairnessKey) + LEDGER_OVERHEAD_BYTES;
+  for (const [name, all] of uses ?? []) bytes += textBytes(name) + all.length * USE_BYTES;
+  return bytes;
+}
 
 const bytesOf = (ledgers: Iterable<Ledger>): number => {
   let bytes = 0;
@@ -60,7 +65,7 @@ interface LedgerSums {
   readonly changedBytes: number;
 }
 
-/** A cache. Maps of ledgers never change, so their sums stay valid. */
+/** The sums that were computed before. Maps of ledgers never change, so their sums stay valid. */
 const sumsCache = new WeakMap<Ledgers, LedgerSums>();
 
 function sumsOf({ ledgers, base }: Pick<SummaryLedgers, 'ledgers' | 'base'>): LedgerSums {
@@ -74,7 +79,7 @@ function sumsOf({ ledgers, base }: Pick<SummaryLedgers, 'ledgers' | 'base'>): Le
   return sums;
 }
 
-/** The ledgers in a summary's own item: those that differ from the snapshot. */
+/** Returns the ledgers in a summary's own item: those that differ from the snapshot. */
 export const changedLedgers = (summary: Pick<SummaryLedgers, 'ledgers' | 'base'>): Ledgers =>
   sumsOf(summary).changed;
 
@@ -86,7 +91,7 @@ export interface LedgersChange {
   /** Keys of the snapshot that are no longer in the summary. */
   readonly gone: ReadonlySet<string>;
   readonly chargedMean: number;
-  /** Ledgers that no longer fit. */
+  /** Ledgers that no longer fit into the summary and get items of their own. */
   readonly spilled: readonly Ledger[];
 }
 
@@ -135,15 +140,18 @@ function bytesIn(ledgers: Ledgers, key: string): number {
   return ledger === undefined ? 0 : ledgerBytes(ledger);
 }
 
-/** Up to this size, the ledgers and the rest of the summary fit into one write unit. */
+/**
+ * Bytes of changed ledgers up to which the summary is not worth a new snapshot: they and the rest of the summary fit
+ * into one write unit.
+ */
 const CHANGED_BYTES_MIN = 2_400;
-/** Write units for a byte of ledgers: compressed, they take at most a third. */
+/** Write units that a byte of ledgers costs: compressed, they take at most a third. */
 const BYTE_UNITS = 0.3 / 1_024;
 
 /**
- * Whether a new snapshot pays. Writing one costs the summary and the snapshot, doubled by the transaction. Not writing it makes every later
- * commit larger. The sum is least when the changed ledgers have reached a square root, as with the size of orders (F. W. Harris, "How Many
- * Parts to Make at Once", 1913).
+ * Whether a new snapshot pays. To write one costs the units of the summary and of the snapshot, doubled by the
+ * transaction. Not to write it makes every later commit larger. The sum is least when the changed ledgers have reached
+ * a square root, as with the size of orders (F. W. Harris, "How Many Parts to Make at Once", 1913).
  */
 function isSnapshotDue(
   { bytes, changedBytes }: Pick<LedgerSums, 'bytes' | 'changedBytes'>,

@@ -13,6 +13,8 @@
  * of the commit that it belongs to.
  */
 
+import type { Uses } from '../../core/limits.ts';
+import { countedWith, type MinuteCounts } from '../../core/statistics.ts';
 import {
   COMMIT_ITEMS_MAX,
   INLINE_BYTES_MAX,
@@ -41,9 +43,12 @@ export interface ReservationChange {
 }
 
 export interface PartitionSummary {
-  /** Every commit raises it by one; 0: nothing was committed. */
+  /** The version of the partition. Every commit raises it by one; 0: nothing was committed. */
   readonly version: number;
-  /** In the order of the last charge, the latest one last. For these keys no other ledger counts. */
+  /**
+   * The ledgers by fairness key, in the order of their last charge, the latest one last. For these keys no other ledger
+   * counts.
+   */
   readonly ledgers: ReadonlyMap<string, Ledger>;
   /** The snapshot, whose ledgers are included in `ledgers`. Undefined: there is none. */
   readonly base?: LedgerSnapshot | undefined;
@@ -60,11 +65,15 @@ export interface PartitionSummary {
   /** Whether any conflict key may have a blocked line. */
   readonly parks: boolean;
   /** The time over which passes have read the partition regularly. */
-  readonly attendance?: Observation | undefined;
+  readonly observation?: Observation | undefined;
   /** Set if no job waits, as far as passes were notified. */
   readonly quiet?: NothingWaits | undefined;
   /** A read of the lines that began before this instant may miss a job that some pass knew from a hint. */
   readonly unseenUntilMs?: number | undefined;
+  /** Uses of limits by ended attempts, over all keys. */
+  readonly uses?: Uses | undefined;
+  /** The counts of the last minute in which a commit counted something. */
+  readonly counted?: MinuteCounts | undefined;
   /** The progress of moving jobs for a new declaration. */
   readonly carried?: DeclarationProgress | undefined;
   /** How many ledgers a commit charges, in hundredths: a moving average. */
@@ -99,20 +108,25 @@ export interface SummaryChange {
   readonly ahead: readonly ReservationItem[];
 }
 
-/** The positions as one number, an instant, and separators. */
+/**
+ * The bytes of a note about a reservation (`ReservationChange`) besides the batch id: the positions as one number, an instant, and
+ * separators.
+ */
 const MARK_OVERHEAD_BYTES = 40;
 const markBytes = (batchId: string): number => batchId.length + MARK_OVERHEAD_BYTES;
 
-/** The numbers of a job's row, and separators. */
+/** The bytes of a job's row besides its id: numbers, and separators. */
 const ROW_OVERHEAD_BYTES = 14;
 const SHAPE_OVERHEAD_BYTES = 24;
+/** The brackets of a row's units, and the place of a position before them. */
+const UNITS_OVERHEAD_BYTES = 12;
 const INLINE_OVERHEAD_BYTES = 60;
-/** The packed form of an id of 32 hexadecimal digits. */
+/** The bytes of the packed form of an id of 32 hexadecimal digits. */
 const PACKED_ID_BYTES = 23;
 /** An estimate of what one job takes in packed reservations, with everything that its row refers to. */
 const ROW_BYTES = 80;
 const nameBytes = (name = ''): number => Buffer.byteLength(name, 'utf8');
-/** The estimated size of a packed reservation: a row for each job, and values that several jobs share once. */
+/** Returns the estimated size of a packed reservation: a row for each job, and values that several jobs share once. */
 const inlineBytes = ({ batchId, jobs }: Reservation): number => {
   let bytes = INLINE_OVERHEAD_BYTES + batchId.length;
   const shared = new Set<string>();
@@ -125,10 +139,17 @@ const inlineBytes = ({ batchId, jobs }: Reservation): number => {
     estimatedCostMs,
     conflictKey,
     resourceId,
+    limits = [],
+    keys = {},
+    units,
+    startByMs,
   } of jobs.values()) {
     bytes += (id.length === 32 ? PACKED_ID_BYTES : nameBytes(id)) + ROW_OVERHEAD_BYTES;
+    if (units !== undefined) bytes += UNITS_OVERHEAD_BYTES + Object.values(units).join().length;
     shared.add(fairnessKey);
-    shared.add(`${type}/${tier}/${fleet}/${estimatedCostMs}/${conflictKey ?? resourceId ?? ''}`);
+    shared.add(
+      `${type}/${tier}/${fleet}/${estimatedCostMs}/${conflictKey ?? resourceId ?? ''}/${limits.join('/')}/${Object.entries(keys).flat().join('/')}/${startByMs ?? ''}`,
+    );
   }
   for (const each of shared) bytes += nameBytes(each) + SHAPE_OVERHEAD_BYTES;
   return bytes;
@@ -140,9 +161,9 @@ const LONG_RESERVATION_MS = 30_000;
 const LONG_RESERVATIONS_BYTES_MAX = 2_000;
 
 /**
- * The reservations in the summary after a commit, and those that must move to items. While all reservations of short jobs fit, they stay in
- * the summary, so that a commit is one write. If they do not fit, new ones get items. Reservations of long jobs are moved out of the
- * summary together.
+ * Returns the reservations in the summary after a commit, and those that must move to items. While all reservations of
+ * short jobs fit, they stay in the summary, so that a commit is one write. If they do not fit, new ones get items.
+ * Reservations of long jobs are moved out of the summary together.
  */
 function placeReservations(
   summary: PartitionSummary,
@@ -180,7 +201,7 @@ function placeReservations(
   return { inline, itemReservations };
 }
 
-/** The number of jobs of short reservations that stand in items and still hold capacity. */
+/** Returns the number of jobs of short reservations that stand in items and still hold capacity. */
 function countShortJobsInItems(
   summary: PartitionSummary,
   live: Iterable<ReservationItem>,
@@ -196,7 +217,7 @@ function countShortJobsInItems(
   return rows;
 }
 
-/** The summary's reservations after a commit has dropped and postponed positions. */
+/** Returns the summary's reservations after a commit has dropped and postponed positions. */
 function inlineAfter(summary: PartitionSummary, commit: Commit): Map<string, Reservation> {
   const inline = new Map(summary.inline);
   for (const { reservation, positions } of commit.drop) {
@@ -229,7 +250,10 @@ function* reservationsWithCapacity(
   }
 }
 
-/** All reservations with capacity, in the summary and in the items that it names, in the order in which they were made. */
+/**
+ * Returns all reservations with capacity, in the summary and in the items that it names, in the order in which they
+ * were made.
+ */
 export function reservationsIn(
   summary: PartitionSummary,
   items: Iterable<ReservationItem>,
@@ -245,7 +269,7 @@ export function reservationsIn(
   );
 }
 
-/** The ids among `batchIds` whose reservations hold capacity. */
+/** Returns the ids among `batchIds` whose reservations hold capacity. */
 export function withCapacity(
   summary: PartitionSummary,
   items: Iterable<ReservationItem>,
@@ -258,7 +282,7 @@ export function withCapacity(
 }
 
 /**
- * The summary after a commit.
+ * Returns the summary after a commit.
  *
  * @param items - the reservations of at least all items that the summary names, by name
  * @param nonce - part of the names of new items; no other commit of this version has the same
@@ -286,9 +310,11 @@ export function nextSummary(
       inline,
       named,
       parks: commit.parks ?? summary.parks,
-      attendance: commit.attendance ?? summary.attendance,
+      observation: commit.observation ?? summary.observation,
       quiet: quiet === null ? undefined : (quiet ?? summary.quiet),
       unseenUntilMs: latest(commit.unseenUntilMs, summary.unseenUntilMs),
+      ...usesAfter(commit.uses ?? summary.uses),
+      ...countedAfter(countedWith(summary.counted, commit.counts)),
       carried: commit.carried ?? summary.carried,
       ...(chargedMean === 0 ? {} : { chargedMean }),
     },
@@ -298,6 +324,12 @@ export function nextSummary(
     ahead,
   };
 }
+
+const usesAfter = (uses: Uses | undefined): Pick<PartitionSummary, 'uses'> =>
+  uses === undefined || uses.size === 0 ? {} : { uses };
+
+const countedAfter = (counted: MinuteCounts | undefined): Pick<PartitionSummary, 'counted'> =>
+  counted === undefined ? {} : { counted };
 
 /** Estimates of whole types stay in the summary while it has room. */
 function estimatesAfter(
@@ -324,8 +356,9 @@ const NAMED_MAX = 64;
 const SHARED_BYTES_MAX = 16_000;
 
 /**
- * The items of reservations after a commit. An item without capacity is no longer named. If the notes take too much room, the items with
- * the oldest notes are rewritten with their notes applied. If there are too many names, the small items are rewritten as one.
+ * Returns the items of reservations after a commit. An item without capacity is no longer named. If the notes take too
+ * much room, the items with the oldest notes are rewritten with their notes applied. If there are too many names, the
+ * small items are rewritten as one.
  */
 function itemsAfter(
   summary: PartitionSummary,
@@ -356,7 +389,7 @@ function itemsAfter(
   return { marks, named, ahead };
 }
 
-/** The notes about reservations in items after a commit. */
+/** Returns the summary's notes, after a commit, about reservations that stand in items of their own. */
 function marksAfter(summary: PartitionSummary, commit: Commit): Map<string, ReservationChange> {
   const marks = new Map(summary.batches);
   for (const { reservation, positions } of commit.drop) {
@@ -372,7 +405,10 @@ function marksAfter(summary: PartitionSummary, commit: Commit): Map<string, Rese
   return marks;
 }
 
-/** Chooses the items to rewrite. */
+/**
+ * Chooses the items of reservations to rewrite with their notes applied, because the notes take too much room or there are too many
+ * items.
+ */
 function itemsToRewrite(
   items: readonly ReservationItem[],
   marks: PartitionSummary['batches'],
@@ -389,7 +425,7 @@ function itemsToRewrite(
       const bytes = bytesOf(item[1], marked);
       if (bytes > 0) toRewrite.add(item);
       markedBytes -= bytes;
-      // Halves the notes at once: the next commits then have room, and one new item replaces several.
+      // The notes are halved at once: the next commits then have room for new ones, and one new item replaces several.
       if (markedBytes <= RESERVATION_CHANGES_BYTES_MAX / 2) break;
     }
   }
@@ -416,8 +452,8 @@ function shared(reservations: readonly Reservation[]): readonly (readonly Reserv
 }
 
 /**
- * How many items of loans and requests a commit writes. They are shared with other partitions, so they are written in one transaction with
- * the summary.
+ * Returns how many items of loans and requests a commit writes. They are shared with other partitions, so they are
+ * written in one transaction with the summary.
  */
 export function lendingItems({ lend = [], giveBack = [] }: Commit): number {
   return 2 * (lend.length + giveBack.length) + new Set(lend.map(({ to }) => to)).size;
@@ -432,7 +468,7 @@ function holdsCapacity({ batchId, jobs }: Reservation, marks: PartitionSummary['
   return false;
 }
 
-/** A reservation with its note applied. */
+/** Returns a reservation as its note in the summary leaves it. */
 function withMark(reservation: Reservation, marks: PartitionSummary['batches']): Reservation {
   const mark = marks.get(reservation.batchId);
   if (mark === undefined) return reservation;

@@ -227,6 +227,7 @@ export function declaringContract(
       const control = { scope: 'type/photo', paused: true, maxConcurrency: 3 };
       expect(await store.adoptControl({ partition, control })).toBe('applied');
       expect((await store.loadPartition({ partition, nowMs: NOW_MS })).controls).toEqual([control]);
+      expect(await store.adoptControl({ partition, control })).toBe('superseded');
       await store.changeControl({
         partition,
         scope: 'type/photo',

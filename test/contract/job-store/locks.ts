@@ -35,6 +35,8 @@ export function locksContract(suite: StoreSuite<CoreStore & LockStore>): void {
       const [outcome] = await store.claim([request]);
       return { job, outcome };
     };
+    const release = (conflictKey: string, partition: number, claimId = '1-1.0') =>
+      store.releaseLock({ conflictKey, partition, claimId, untilMs: NOW_MS + TURN_MS });
     const lockOf = async (conflictKey: string): Promise<Lock | undefined> =>
       (await store.readLocks([conflictKey]))[0];
 
@@ -52,40 +54,12 @@ export function locksContract(suite: StoreSuite<CoreStore & LockStore>): void {
       expect(other.outcome).toBe('blocked');
       expect(await stored(other.job.id)).toEqual(other.job);
       // Claims are numbered by partition: the same id of another one is another claim.
-      expect(
-        await store.releaseLock({
-          conflictKey: key,
-          partition: 1,
-          claimId: '1-1.0',
-          untilMs: NOW_MS + TURN_MS,
-        }),
-      ).toEqual({});
-      expect(
-        await store.releaseLock({
-          conflictKey: key,
-          partition: 0,
-          claimId: '1-1.1',
-          untilMs: NOW_MS + TURN_MS,
-        }),
-      ).toEqual({});
+      expect(await release(key, 1)).toEqual({});
+      expect(await release(key, 0, '1-1.1')).toEqual({});
       expect(await lockOf(key)).toEqual(held);
-      expect(
-        await store.releaseLock({
-          conflictKey: key,
-          partition: 0,
-          claimId: '1-1.0',
-          untilMs: NOW_MS + TURN_MS,
-        }),
-      ).toEqual({});
+      expect(await release(key, 0)).toEqual({});
       expect(await lockOf(key)).toBeUndefined();
-      expect(
-        await store.releaseLock({
-          conflictKey: key,
-          partition: 0,
-          claimId: '1-1.0',
-          untilMs: NOW_MS + TURN_MS,
-        }),
-      ).toEqual({});
+      expect(await release(key, 0)).toEqual({});
     });
 
     it('is not taken by a claim that is lost', async () => {
@@ -139,11 +113,9 @@ export function locksContract(suite: StoreSuite<CoreStore & LockStore>): void {
       for (const partition of [0, 3, 2, 3])
         expect(await store.awaitLock({ conflictKey: key, partition, nowMs: NOW_MS })).toBe('waiting');
       expect((await lockOf(key))?.waiting).toEqual([0, 2, 3]);
-      const release = (partition: number) =>
-        store.releaseLock({ conflictKey: key, partition, claimId: '1-1.0', untilMs: NOW_MS + TURN_MS });
-      expect(await release(1)).toEqual({ next: 2 });
+      expect(await release(key, 1)).toEqual({ next: 2 });
       // Asked again, it says the same: the wake may have been lost.
-      expect(await release(1)).toEqual({ next: 2 });
+      expect(await release(key, 1)).toEqual({ next: 2 });
       expect(await lockOf(key)).toEqual({
         conflictKey: key,
         turn: { partition: 2, untilMs: NOW_MS + TURN_MS },
@@ -153,23 +125,18 @@ export function locksContract(suite: StoreSuite<CoreStore & LockStore>): void {
       expect(await store.awaitLock({ conflictKey: key, partition: 2, nowMs: NOW_MS })).toBe('open');
       expect(await store.awaitLock({ conflictKey: key, partition: 1, nowMs: NOW_MS })).toBe('waiting');
       expect((await claimWith(key, 2, '1-1.0')).outcome).toBe('claimed');
-      expect(await release(2)).toEqual({ next: 3 });
+      expect(await release(key, 2)).toEqual({ next: 3 });
       expect((await claimWith(key, 3, '1-1.0')).outcome).toBe('claimed');
-      expect(await release(3)).toEqual({ next: 0 });
+      expect(await release(key, 3)).toEqual({ next: 0 });
       expect((await claimWith(key, 0, '1-1.0')).outcome).toBe('claimed');
-      expect(await release(0)).toEqual({ next: 1 });
+      expect(await release(key, 0)).toEqual({ next: 1 });
     });
 
     it('is open to everybody once a turn was not taken', async () => {
       const key = freshKey();
       await claimWith(key, 0, '1-1.0');
       await store.awaitLock({ conflictKey: key, partition: 1, nowMs: NOW_MS });
-      await store.releaseLock({
-        conflictKey: key,
-        partition: 0,
-        claimId: '1-1.0',
-        untilMs: NOW_MS + TURN_MS,
-      });
+      await release(key, 0);
       expect((await claimWith(key, 0, '2-1.0', NOW_MS + TURN_MS - 1)).outcome).toBe('blocked');
       expect(await store.awaitLock({ conflictKey: key, partition: 0, nowMs: NOW_MS + TURN_MS })).toBe('open');
       expect((await claimWith(key, 0, '2-1.0', NOW_MS + TURN_MS)).outcome).toBe('claimed');
@@ -193,12 +160,7 @@ export function locksContract(suite: StoreSuite<CoreStore & LockStore>): void {
         const key = freshKey();
         await claimWith(key, 0, '1-1.0');
         const [released, ...waits] = await Promise.all([
-          store.releaseLock({
-            conflictKey: key,
-            partition: 0,
-            claimId: '1-1.0',
-            untilMs: NOW_MS + TURN_MS,
-          }),
+          release(key, 0),
           ...[1, 2, 3].map((partition) => store.awaitLock({ conflictKey: key, partition, nowMs: NOW_MS })),
         ]);
         const lock = await lockOf(key);

@@ -8,15 +8,17 @@ import type { Verdict } from '../../../lib/core/life-cycle.ts';
 import type { CoreStore } from '../../../lib/store/contract/core.ts';
 import type { OperateStore } from '../../../lib/store/contract/operate.ts';
 import type { ControlChange } from '../../../lib/store/contract/requests.ts';
+import { settingsOf } from '../../fixtures/controls.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { lineOf } from '../../fixtures/factories/ready-line.ts';
 import { aRejection } from '../../fixtures/factories/rejection.ts';
+import { aTagEntry } from '../../fixtures/factories/tag-entry.ts';
 import type { JobStoreHarness } from '../harness.ts';
 import { PAYLOADS } from './core/payload.ts';
 import { CONCURRENT_MS, EXPIRES_AT_MS, FAILURE, SHOWN, type StoreSuite, SUCCESS, times } from './suite.ts';
 
 export function operateContract(suite: StoreSuite<CoreStore & OperateStore>): void {
-  const { freshPartition, created, stored, runningJob, finish, untilLine } = suite;
+  const { freshPartition, created, stored, runningJob, endedJob, finish, untilLine } = suite;
   let store: CoreStore & OperateStore;
   let harness: JobStoreHarness<CoreStore & OperateStore>;
   beforeAll(() => {
@@ -31,25 +33,25 @@ export function operateContract(suite: StoreSuite<CoreStore & OperateStore>): vo
       const other = { scope: 'key/tenant/a', paused: false, weight: 2.5 };
       await store.changeControl({ partition, scope: 'type/resize', change: { paused: true } });
       const answered = (answer: Control) => ({ kind: 'changed', control: answer });
-      expect(
-        await store.changeControl({ partition, scope: 'type/resize', change: { maxConcurrency: 3 } }),
-      ).toEqual(answered(control));
-      expect(
-        await store.changeControl({ partition, scope: 'key/tenant/a', change: { weight: 2.5 } }),
-      ).toEqual(answered(other));
-      const shown = (await store.loadPartition({ partition, nowMs: NOW_MS })).controls;
+      const change = async (scope: string, part: ControlChange) => {
+        const { kind, control: after } = await store.changeControl({ partition, scope, change: part });
+        return { kind, control: settingsOf(after) };
+      };
+      expect(await change('type/resize', { maxConcurrency: 3 })).toEqual(answered(control));
+      expect(await change('key/tenant/a', { weight: 2.5 })).toEqual(answered(other));
+      const shown = (await store.loadPartition({ partition, nowMs: NOW_MS })).controls.map(settingsOf);
       expect(new Map(shown.map((each) => [each.scope, each]))).toEqual(
         new Map([control, other].map((each) => [each.scope, each])),
       );
-      expect(
-        await store.changeControl({ partition, scope: 'type/resize', change: { paused: false } }),
-      ).toEqual(answered({ scope: 'type/resize', paused: false, maxConcurrency: 3 }));
+      expect(await change('type/resize', { paused: false })).toEqual(
+        answered({ scope: 'type/resize', paused: false, maxConcurrency: 3 }),
+      );
       const idle = answered({ scope: 'type/resize', paused: false });
       for (let times = 0; times < 2; times += 1)
-        expect(
-          await store.changeControl({ partition, scope: 'type/resize', change: { maxConcurrency: null } }),
-        ).toEqual(idle);
-      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).controls).toEqual([other]);
+        expect(await change('type/resize', { maxConcurrency: null })).toEqual(idle);
+      expect((await store.loadPartition({ partition, nowMs: NOW_MS })).controls.map(settingsOf)).toEqual([
+        other,
+      ]);
     });
 
     it('keeps what each of several operators changes in the same moment', {
@@ -67,10 +69,12 @@ export function operateContract(suite: StoreSuite<CoreStore & OperateStore>): vo
           store.changeControl({ partition, scope: 'pool', change: { paused: true } }),
         ]);
         const { controls } = await store.loadPartition({ partition, nowMs: NOW_MS });
-        expect(controls.toSorted((one, other) => (one.scope < other.scope ? -1 : 1))).toEqual([
-          { scope: 'key/tenant', paused: false, maxConcurrency: 3, weight: 2 },
-          { scope: 'pool', paused: true },
-        ]);
+        expect(controls.map(settingsOf).toSorted((one, other) => (one.scope < other.scope ? -1 : 1))).toEqual(
+          [
+            { scope: 'key/tenant', paused: false, maxConcurrency: 3, weight: 2 },
+            { scope: 'pool', paused: true },
+          ],
+        );
       }
     });
 
@@ -103,10 +107,82 @@ export function operateContract(suite: StoreSuite<CoreStore & OperateStore>): vo
           store.changeControl({ partition, scope: 'pool', change: { paused: false } }),
           store.changeControl({ partition, scope: 'pool', change: { maxConcurrency: 1 } }),
         ]);
-        expect((await store.loadPartition({ partition, nowMs: NOW_MS })).controls).toEqual([
+        expect((await store.loadPartition({ partition, nowMs: NOW_MS })).controls.map(settingsOf)).toEqual([
           { scope: 'pool', paused: false, maxConcurrency: 1 },
         ]);
       }
+    });
+
+    it('ends a change by itself, and keeps it in the history', async () => {
+      const partition = freshPartition();
+      const untilMs = NOW_MS + 60_000;
+      const by = { reason: 'the API is slow', by: 'ada' };
+      const scope = 'type/resize';
+      const change = (part: ControlChange) => store.changeControl({ partition, scope, change: part });
+      const at = (nowMs: number) => store.loadPartition({ partition, nowMs });
+      await change({ paused: true, untilMs, ...by });
+      await change({ maxConcurrency: 3 });
+      const [control] = (await at(untilMs - 1)).controls;
+      expect(settingsOf(control ?? { scope, paused: false })).toEqual({
+        scope,
+        paused: true,
+        maxConcurrency: 3,
+      });
+      expect(control?.changes).toMatchObject([
+        { field: 'paused', to: true, untilMs, ...by },
+        { field: 'maxConcurrency', to: 3 },
+      ]);
+      expect((await at(untilMs)).controls.map(settingsOf)).toEqual([
+        { scope, paused: false, maxConcurrency: 3 },
+      ]);
+      await change({ maxConcurrency: null });
+      const { controls, endedControls } = await at(untilMs);
+      expect(controls).toEqual([]);
+      expect(endedControls[0]?.changes).toHaveLength(3);
+      // A new pause does not end when the old one would have.
+      await change({ paused: true });
+      expect((await at(untilMs + 1)).controls).toMatchObject([{ paused: true }]);
+    });
+
+    it('keeps the last ten changes of each part', async () => {
+      const partition = freshPartition();
+      const change = (part: ControlChange) => store.changeControl({ partition, scope: 'pool', change: part });
+      await change({ paused: true });
+      for (let cap = 1; cap <= 12; cap += 1) await change({ maxConcurrency: cap });
+      const [control] = (await store.loadPartition({ partition, nowMs: NOW_MS })).controls;
+      expect(control?.changes?.filter(({ field }) => field === 'paused')).toHaveLength(1);
+      const caps = control?.changes?.filter(({ field }) => field === 'maxConcurrency') ?? [];
+      expect(caps.map(({ to }) => to)).toEqual([3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    });
+
+    it('lets a scope rest until the latest end that was asked for, beside what operators set', async () => {
+      const partition = freshPartition();
+      const scope = 'key/tenant/a';
+      const rest = (ms: number) => store.rest({ partition, scope, untilMs: NOW_MS + ms });
+      const at = async (ms: number) =>
+        (await store.loadPartition({ partition, nowMs: NOW_MS + ms })).controls.map(settingsOf);
+      const outcomes = await Promise.all([rest(20_000), rest(60_000), rest(60_000)]);
+      expect(outcomes.filter((outcome) => outcome === 'applied').length).toBeLessThanOrEqual(2);
+      expect(await rest(30_000)).toBe('superseded');
+      expect(await at(59_999)).toEqual([{ scope, paused: false, restsUntilMs: NOW_MS + 60_000 }]);
+      await store.changeControl({ partition, scope, change: { weight: 2 } });
+      expect(await at(0)).toEqual([{ scope, paused: false, weight: 2, restsUntilMs: NOW_MS + 60_000 }]);
+      expect(await at(60_000)).toEqual([{ scope, paused: false, weight: 2 }]);
+      await store.changeControl({ partition, scope, change: { paused: false } });
+      expect(await at(0)).toEqual([{ scope, paused: false, weight: 2 }]);
+    });
+
+    it('tidies an ended control away, unless it was changed since', async () => {
+      const partition = freshPartition();
+      await store.rest({ partition, scope: 'type/resize', untilMs: NOW_MS - 1 });
+      await store.rest({ partition, scope: 'type/clone', untilMs: NOW_MS - 1 });
+      const { endedControls } = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect(endedControls).toHaveLength(2);
+      await store.changeControl({ partition, scope: 'type/clone', change: { paused: true } });
+      await store.tidy({ partition, ended: endedControls });
+      const after = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect(after.endedControls).toEqual([]);
+      expect(after.controls).toMatchObject([{ scope: 'type/clone', paused: true }]);
     });
   });
 
@@ -188,7 +264,7 @@ export function operateContract(suite: StoreSuite<CoreStore & OperateStore>): vo
     it('may be cancelled when their worker is lost', async () => {
       const partition = freshPartition();
       const { job } = await runningJob(listed(partition));
-      await store.loseWorker({
+      await store.endUnfinished({
         job,
         verdict: { kind: 'cancelled' },
         nowMs: NOW_MS,
@@ -233,7 +309,7 @@ export function operateContract(suite: StoreSuite<CoreStore & OperateStore>): vo
     it('are also those whose worker was lost for good', async () => {
       const partition = freshPartition();
       const { job } = await runningJob(aJob({ partition }));
-      await store.loseWorker({ job, verdict: FAILURE, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
+      await store.endUnfinished({ job, verdict: FAILURE, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
       await untilDead(partition, [job.id]);
     });
 
@@ -296,19 +372,11 @@ export function operateContract(suite: StoreSuite<CoreStore & OperateStore>): vo
   describe('a dead letter that expires', () => {
     afterEach(() => harness.setClock(NOW_MS));
 
-    /** A job that ended, and is kept so long. */
-    const ended = async (keptMs: number, verdict: Verdict): Promise<Job> => {
-      const { job, worker } = await runningJob();
-      const expiresAtMs = NOW_MS + keptMs;
-      await store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs });
-      return stored(job.id);
-    };
-
     it.each([
       ['at a full second', 10_000, 10_000],
       ['within a second', 10_500, 11_000],
     ])('can be redriven, if it failed, until it expires %s', async (_, keptMs, goneMs) => {
-      const [present, gone] = [await ended(keptMs, FAILURE), await ended(keptMs, FAILURE)];
+      const [present, gone] = [await endedJob(keptMs, FAILURE), await endedJob(keptMs, FAILURE)];
       const [one, other] = [aJob({ redriveOf: present.id }), aJob({ redriveOf: gone.id })];
       harness.setClock(NOW_MS + keptMs - 1);
       expect(await store.redrive({ deadLetter: present, job: one })).toBe('applied');
@@ -318,8 +386,8 @@ export function operateContract(suite: StoreSuite<CoreStore & OperateStore>): vo
     });
 
     it('gives its id to a redriven job once it has expired, not before', async () => {
-      const dead = await ended(60_000, FAILURE);
-      const former = await ended(10_000, SUCCESS);
+      const dead = await endedJob(60_000, FAILURE);
+      const former = await endedJob(10_000, SUCCESS);
       const job = aJob({ id: former.id, redriveOf: dead.id });
       harness.setClock(NOW_MS + 9_999);
       expect(await store.redrive({ deadLetter: dead, job })).toBe('superseded');
@@ -395,6 +463,37 @@ export function operateContract(suite: StoreSuite<CoreStore & OperateStore>): vo
     it('are none for a source that was never rejected', async () => {
       expect(await store.listRejections('unheard-of')).toEqual([]);
       await store.recordRejections([]);
+    });
+  });
+
+  describe('searchable tags', () => {
+    it('name their jobs, the latest submit first, in pages', async () => {
+      const tag = { name: 'order', value: `47/11 \u00fc${freshPartition()}` };
+      const entries = times(5, (at) => aTagEntry({ ...tag, jobId: `job-${at}`, submittedAtMs: NOW_MS + at }));
+      await store.recordTags([...entries, aTagEntry({ ...tag, value: 'another' })]);
+      await store.recordTags(entries.slice(0, 2));
+      const read: unknown[] = [];
+      let after: string | undefined;
+      do {
+        const page = await store.readTagged({ ...tag, limit: 2, after });
+        expect(page.entries.length).toBeLessThanOrEqual(2);
+        read.push(...page.entries);
+        after = page.next;
+      } while (after !== undefined);
+      expect(read).toEqual(entries.map(({ jobId, submittedAtMs }) => ({ jobId, submittedAtMs })).reverse());
+    });
+
+    it('name no job that was never tagged so', async () => {
+      await store.recordTags([]);
+      expect(await store.readTagged({ name: 'order', value: 'unheard-of', limit: 2 })).toEqual({
+        entries: [],
+      });
+    });
+
+    it('may be as long as a request lets them', async () => {
+      const tag = { name: '\u00e4'.repeat(64), value: '/'.repeat(384) };
+      await store.recordTags([aTagEntry({ ...tag, jobId: 'j'.repeat(200) })]);
+      expect((await store.readTagged({ ...tag, limit: 1 })).entries).toHaveLength(1);
     });
   });
 

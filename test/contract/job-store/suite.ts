@@ -80,6 +80,14 @@ export function openSuite<Store extends CoreStore>(makeHarness: () => Promise<Jo
     return { job: outcome.job, worker, claimId };
   };
 
+  /** A job that ended, and is kept so long. */
+  const endedJob = async (keptMs: number, verdict: Verdict): Promise<Job> => {
+    const { job, worker } = await runningJob();
+    const expiresAtMs = NOW_MS + keptMs;
+    await store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs });
+    return stored(job.id);
+  };
+
   const finish = (job: Job, worker: WorkerIdentity, verdict: Verdict) =>
     store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs: EXPIRES_AT_MS });
 
@@ -125,6 +133,7 @@ export function openSuite<Store extends CoreStore>(makeHarness: () => Promise<Jo
     stored,
     claimedJob,
     runningJob,
+    endedJob,
     finish,
     versionOf,
     commit,

@@ -142,14 +142,14 @@ export class SqliteJobs implements Jobs {
     return this.#end(seen, (running) => finish(running, claimId, request, verdict, nowMs), expiresAtMs);
   }
 
-  async loseWorker({
+  async endUnfinished({
     job,
     verdict,
     as,
     nowMs,
     expiresAtMs,
-  }: RequestOf<'loseWorker'>): Promise<FinishOutcome> {
-    const claimId = claimIdOf('loseWorker', job);
+  }: RequestOf<'endUnfinished'>): Promise<FinishOutcome> {
+    const claimId = claimIdOf('endUnfinished', job);
     return this.#end(job, (running) => endUnfinished(running, claimId, verdict, nowMs, as), expiresAtMs);
   }
 

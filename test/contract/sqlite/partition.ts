@@ -17,7 +17,7 @@ import type { Applied, Commit, CommitOutcome } from '../../../lib/store/contract
 import type { RequestOf } from '../../../lib/store/contract/verbs.ts';
 import type { Database } from './database.ts';
 
-type Summary = Pick<PartitionState, 'version' | 'attendance' | 'quiet' | 'unseenUntilMs'>;
+type Summary = Pick<PartitionState, 'version' | 'observation' | 'quiet' | 'unseenUntilMs'>;
 
 /** A reservation as JSON. */
 interface StoredReservation extends Omit<Reservation, 'jobs'> {
@@ -46,12 +46,13 @@ export class SqlitePartitions implements PartitionStore, WorkerRecords {
           .items<StoredReservation>(partition, 'reservation')
           .map(({ jobs, ...each }) => ({ ...each, jobs: new Map(jobs) })),
         workers: workers.flatMap((worker) => workerAt(worker, nowMs) ?? []),
-        gone: workers.filter((worker) => workerAt(worker, nowMs) === undefined),
+        expiredWorkers: workers.filter((worker) => workerAt(worker, nowMs) === undefined),
         lookout: this.#database.item<Lookout>(partition, 'lookout'),
         // All may be had by `getLedgers` and `getEstimates`.
         ledgers: [],
         estimates: [],
         controls: [],
+        endedControls: [],
         parks: false,
         loans: [],
         requests: [],
@@ -165,11 +166,11 @@ export class SqlitePartitions implements PartitionStore, WorkerRecords {
 }
 
 /** Each commit raises the version, and keeps what it does not name. */
-function summaryAfter(summary: Summary, { attendance, quiet, unseenUntilMs }: Commit): Summary {
+function summaryAfter(summary: Summary, { observation, quiet, unseenUntilMs }: Commit): Summary {
   const unseen = Math.max(unseenUntilMs ?? -Infinity, summary.unseenUntilMs ?? -Infinity);
   return {
     version: summary.version + 1,
-    attendance: attendance ?? summary.attendance,
+    observation: observation ?? summary.observation,
     quiet: quiet === undefined ? summary.quiet : (quiet ?? undefined),
     unseenUntilMs: unseen === -Infinity ? undefined : unseen,
   };

@@ -56,7 +56,7 @@ describe('a dispatcher that was woken', () => {
     await takes(on, 10_000);
     const [job] = await on.put(on.job());
     const jobIds = [job?.id ?? ''];
-    expect(await on.pass({ reason: 'wake', jobIds })).toMatchObject({ kind: 'left', passes: 0 });
+    expect(await on.pass({ reason: 'wake', jobIds })).toMatchObject({ kind: 'letterLeft', passes: 0 });
     expect([...on.store.inspect(0).letters.values()]).toMatchObject([{ jobIds }]);
   });
 
@@ -65,7 +65,7 @@ describe('a dispatcher that was woken', () => {
     await takes(on, on.main.budget.leadMs);
     const jobs = await tell(on);
     await on.advance(on.main.budget.leadMs - 1);
-    expect((await on.pass({ reason: 'tick' })).kind).toBe('left');
+    expect((await on.pass({ reason: 'tick' })).kind).toBe('letterLeft');
     await on.advance(1);
     expect(await on.pass({ reason: 'tick' })).toMatchObject({ kind: 'done', admitted: 1 });
     expect(on.states(jobs)).toEqual(['claimed']);
@@ -94,7 +94,7 @@ describe('a function that is asked to lead while much goes on', () => {
     await on.advance(300);
     expect(new Set(on.states(jobs))).toEqual(new Set(['claimed']));
     // Where it leads, others leave letters.
-    expect((await on.pass({ jobs, reason: 'stream' })).kind).toBe('left');
+    expect((await on.pass({ jobs, reason: 'stream' })).kind).toBe('letterLeft');
     expect(await on.finish(led)).toMatchObject({ kind: 'done', admitted: 5 });
     expect(leaderOf(on)).toBeUndefined();
   });

@@ -36,7 +36,7 @@ describe('a dispatcher that is told of a job where another one leads', () => {
     const on = stage();
     await isLed(on);
     const job = await oneJob(on);
-    expect(await on.pass({ jobs: [job], reason: 'stream' })).toMatchObject({ kind: 'left', passes: 0 });
+    expect(await on.pass({ jobs: [job], reason: 'stream' })).toMatchObject({ kind: 'letterLeft', passes: 0 });
     expect(lettersOf(on)).toMatchObject([{ hints: [{ id: job.id }], looksAtAll: false }]);
     await released(on);
     expect(await on.pass({ reason: 'wake' }, on.dispatcher())).toMatchObject({ admitted: 1 });

@@ -9,7 +9,7 @@ import { dispatch, dispatchAll, type Trigger } from '../../../lib/dispatch/dispa
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { changeControl, type OperateContext } from '../../../lib/operate/controls.ts';
 import { explainJob } from '../../../lib/operate/explain.ts';
-import { listJobs } from '../../../lib/operate/inspect.ts';
+import { listJobs } from '../../../lib/operate/list-jobs.ts';
 import { allOf } from '../../client/desk.ts';
 import { type Redeployed, redeployed } from '../../stage/redeployed.ts';
 import { FAILED, type Started, storeWith } from '../../stage/stage.ts';

@@ -9,7 +9,7 @@ import { dispatchAll } from '../../../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../../../lib/dispatch/partition/context.ts';
 import { DISPATCH_BUDGET, RAMP_FIRST } from '../../../lib/dispatch/tuning.ts';
 import { explainJob } from '../../../lib/operate/explain.ts';
-import { listJobs } from '../../../lib/operate/inspect.ts';
+import { listJobs } from '../../../lib/operate/list-jobs.ts';
 import { endAttemptOfDeadFunction } from '../../../lib/worker/dead-function.ts';
 import { runJob } from '../../../lib/worker/run-job.ts';
 import { allOf } from '../../client/desk.ts';

@@ -224,7 +224,11 @@ describe('a partition that has come', () => {
     await on.come(1);
     await on.advance(1_000);
     expect(await on.look()).toMatchObject({ behind: [1], isNews: true });
-    expect(await on.look()).toMatchObject({ behind: [], isNews: false, ofKeys: new Map([[key, 1]]) });
+    expect(await on.look()).toMatchObject({
+      behind: [],
+      isNews: false,
+      ofKeys: new Map([[`key/${key}`, 1]]),
+    });
   });
 
   it('ends the handover when nothing of any is in the way: that is noted beside what was known', async () => {
@@ -272,8 +276,8 @@ describe('what is in the way of a partition', () => {
     const { ofKeys } = await seen(on);
     expect(ofKeys).toEqual(
       new Map([
-        [mine, 3],
-        [also, 1],
+        [`key/${mine}`, 3],
+        [`key/${also}`, 1],
       ]),
     );
   });
@@ -399,25 +403,25 @@ describe('what is left for a partition', () => {
     [
       "a key's cap, as declared",
       [weighed],
-      { ofKeys: new Map([['a', 1]]) },
+      { ofKeys: new Map([['key/a', 1]]) },
       2,
       [{ ...weighed, maxConcurrency: 1 }],
     ],
     [
       "a key's cap, as an operator set it",
       [{ ...weighed, maxConcurrency: 5 }],
-      { ofKeys: new Map([['a', 1]]) },
+      { ofKeys: new Map([['key/a', 1]]) },
       2,
       [{ ...weighed, maxConcurrency: 4 }],
     ],
     [
       'and never less than none of it',
       [],
-      { ofKeys: new Map([['a', 3]]) },
+      { ofKeys: new Map([['key/a', 3]]) },
       2,
       [{ scope: 'key/a', paused: false, maxConcurrency: 0 }],
     ],
-    ['no cap of a key without one', [weighed], { ofKeys: new Map([['a', 3]]) }, undefined, [weighed]],
+    ['no cap of a key without one', [weighed], { ofKeys: new Map([['key/a', 3]]) }, undefined, [weighed]],
     [
       'nothing at all while one is behind',
       [{ scope: 'pool', paused: false, maxConcurrency: 7 }],

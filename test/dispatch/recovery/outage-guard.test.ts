@@ -4,11 +4,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CLOCK_SKEW_MAX_MS } from '../../../lib/core/lease.ts';
 import {
-  ATTENDED_MS,
   extendObservation,
   GAP_MAX_MS,
   mayDeclareLost,
   nextRecoveryAt,
+  OBSERVED_MS,
   rampOf,
   withDeferredLosses,
 } from '../../../lib/dispatch/recovery/silence.ts';
@@ -16,27 +16,27 @@ import { HELD_BACK_MAX_MS, RAMP_FIRST, WORKER_LEASE_MS } from '../../../lib/disp
 import type { Observation } from '../../../lib/store/contract/records.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
 
-/** The attendance after commits at these instants, the first pass's included. */
-const attendedAt = (...instants: readonly number[]): Observation | undefined =>
+/** The observation after commits at these instants, the first pass's included. */
+const observedAt = (...instants: readonly number[]): Observation | undefined =>
   instants.reduce<Observation | undefined>((before, nowMs) => extendObservation(before, nowMs), undefined);
 
-describe('the attendance of a partition', () => {
+describe('the observation of a partition', () => {
   it('bears clocks that differ a little, and believes nothing of one that is far ahead', () => {
-    expect(attendedAt(NOW_MS, NOW_MS - CLOCK_SKEW_MAX_MS)).toEqual({ sinceMs: NOW_MS, atMs: NOW_MS });
-    expect(attendedAt(NOW_MS + 3_600_000, NOW_MS)).toEqual({ sinceMs: NOW_MS, atMs: NOW_MS });
+    expect(observedAt(NOW_MS, NOW_MS - CLOCK_SKEW_MAX_MS)).toEqual({ sinceMs: NOW_MS, atMs: NOW_MS });
+    expect(observedAt(NOW_MS + 3_600_000, NOW_MS)).toEqual({ sinceMs: NOW_MS, atMs: NOW_MS });
   });
 
   it('goes on over short gaps, and begins anew after one that may hide a lease of silence', () => {
-    expect(attendedAt(NOW_MS, NOW_MS + GAP_MAX_MS - 1)).toEqual({
+    expect(observedAt(NOW_MS, NOW_MS + GAP_MAX_MS - 1)).toEqual({
       sinceMs: NOW_MS,
       atMs: NOW_MS + GAP_MAX_MS - 1,
     });
-    expect(attendedAt(NOW_MS, NOW_MS + GAP_MAX_MS)?.sinceMs).toBe(NOW_MS + GAP_MAX_MS);
+    expect(observedAt(NOW_MS, NOW_MS + GAP_MAX_MS)?.sinceMs).toBe(NOW_MS + GAP_MAX_MS);
   });
 
   it('begins when the partition was read, not when whoever stood still before that looked at its clock', () => {
     for (const beforeMs of [-60_000, -1_000, 30_000])
-      expect(extendObservation(attendedAt(NOW_MS + beforeMs), NOW_MS, NOW_MS + 15_000).sinceMs).toBe(
+      expect(extendObservation(observedAt(NOW_MS + beforeMs), NOW_MS, NOW_MS + 15_000).sinceMs).toBe(
         NOW_MS + 15_000,
       );
     expect(extendObservation(undefined, NOW_MS, NOW_MS + 15_000).sinceMs).toBe(NOW_MS + 15_000);
@@ -51,15 +51,15 @@ describe('the attendance of a partition', () => {
       fc.property(fc.array(fc.tuple(gap, skew, stood), { minLength: 1, maxLength: 40 }), (passes) => {
         let trueMs = NOW_MS;
         let outageEndMs = Number.NEGATIVE_INFINITY;
-        let attendance: Observation | undefined;
+        let observation: Observation | undefined;
         for (const [gapMs, skewMs, stoodMs] of passes) {
           trueMs += gapMs;
           // As long as nobody reads, there may be an outage.
-          if (gapMs >= WORKER_LEASE_MS || attendance === undefined) outageEndMs = trueMs;
+          if (gapMs >= WORKER_LEASE_MS || observation === undefined) outageEndMs = trueMs;
           const lookedMs = trueMs + skewMs - stoodMs;
-          attendance = extendObservation(attendance, lookedMs, trueMs + skewMs);
+          observation = extendObservation(observation, lookedMs, trueMs + skewMs);
           if (trueMs - outageEndMs < WORKER_LEASE_MS) {
-            expect(mayDeclareLost(attendance, lookedMs)).toBe(false);
+            expect(mayDeclareLost(observation, lookedMs)).toBe(false);
           }
         }
       }),
@@ -71,12 +71,12 @@ describe('the attendance of a partition', () => {
 describe('a loss that is held back', () => {
   /** Ticks only: the wakes that should close the gaps never come. */
   const ticks = (count: number, from: Observation | undefined, startMs: number): Observation => {
-    let attendance = from;
+    let observation = from;
     for (let tick = 0; tick < count; tick += 1) {
       const nowMs = startMs + tick * 60_000;
-      attendance = withDeferredLosses(extendObservation(attendance, nowMs), true, nowMs);
+      observation = withDeferredLosses(extendObservation(observation, nowMs), true, nowMs);
     }
-    return attendance as Observation;
+    return observation as Observation;
   };
 
   it('is held back for five minutes at most, though each pass comes after a gap', () => {
@@ -92,14 +92,14 @@ describe('a loss that is held back', () => {
     expect(extendObservation(long, nowMs).heldBackSinceMs).toBeUndefined();
   });
 
-  it('is forgotten when the partition has been attended for a lease', () => {
+  it('is forgotten when the partition has been observed for a lease', () => {
     const held = ticks(1, undefined, NOW_MS);
     expect(held.heldBackSinceMs).toBe(NOW_MS);
-    let attendance: Observation = held;
-    for (let ms = 5_000; ms <= ATTENDED_MS; ms += 5_000) {
-      attendance = withDeferredLosses(extendObservation(attendance, NOW_MS + ms), false, NOW_MS + ms);
+    let observation: Observation = held;
+    for (let ms = 5_000; ms <= OBSERVED_MS; ms += 5_000) {
+      observation = withDeferredLosses(extendObservation(observation, NOW_MS + ms), false, NOW_MS + ms);
     }
-    expect(attendance.heldBackSinceMs).toBeUndefined();
+    expect(observation.heldBackSinceMs).toBeUndefined();
   });
 
   it('is looked at again in the next window of time, for which all passes of this one ask for the same wake', () => {
@@ -115,9 +115,9 @@ describe('a loss that is held back', () => {
 
 describe('what is sent out again after a gap', () => {
   it('doubles every second, until there is no bound', () => {
-    const attendance = { sinceMs: NOW_MS, atMs: NOW_MS };
-    const sizes = [0, 999, 1_000, 2_000, 12_000, 3_600_000].map((ms) => rampOf(attendance, NOW_MS + ms));
+    const observation = { sinceMs: NOW_MS, atMs: NOW_MS };
+    const sizes = [0, 999, 1_000, 2_000, 12_000, 3_600_000].map((ms) => rampOf(observation, NOW_MS + ms));
     expect(sizes).toEqual([20, 20, 40, 80, 81_920, Number.POSITIVE_INFINITY]);
-    expect(rampOf(attendance, NOW_MS - 2_000)).toBe(RAMP_FIRST);
+    expect(rampOf(observation, NOW_MS - 2_000)).toBe(RAMP_FIRST);
   });
 });

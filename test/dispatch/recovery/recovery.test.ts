@@ -318,7 +318,7 @@ describe('a running job', () => {
         const life = { workerId: 'worker', incarnation: 'worker-1' };
         await on.store.startJob({ ...life, ...onlyJob(received), nowMs, runUntilMs: undefined });
         // The partition was read all the time: a loss may be declared.
-        return { ...state, attendance: { sinceMs: 0, atMs: on.time.nowMs } };
+        return { ...state, observation: { sinceMs: 0, atMs: on.time.nowMs } };
       },
     });
     await on.pass({}, on.dispatcher({ store }));
@@ -359,9 +359,9 @@ describe('a running job', () => {
     await on.advance(leasePassed);
     const store = storeWith(on.store, {
       // Between the look at the job and this.
-      loseWorker: async ({ job, verdict, nowMs, expiresAtMs }) => {
-        await on.store.loseWorker({ job, verdict, nowMs: nowMs - earlierMs, expiresAtMs });
-        return on.store.loseWorker({ job, verdict, nowMs, expiresAtMs });
+      endUnfinished: async ({ job, verdict, nowMs, expiresAtMs }) => {
+        await on.store.endUnfinished({ job, verdict, nowMs: nowMs - earlierMs, expiresAtMs });
+        return on.store.endUnfinished({ job, verdict, nowMs, expiresAtMs });
       },
     });
     await on.pass({}, on.dispatcher({ store }));

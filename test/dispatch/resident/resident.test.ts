@@ -180,7 +180,7 @@ describe('a resident', () => {
     const jobs = await on.put(on.job());
     const askedMs = on.time.nowMs;
     const report = await on.finish(dispatch(on.main, 0, { jobs, reason: 'stream' }));
-    expect([report.kind, on.time.nowMs - askedMs]).toEqual(['left', 0]);
+    expect([report.kind, on.time.nowMs - askedMs]).toEqual(['letterLeft', 0]);
     await on.advance(SOON_MS);
     expect(on.states(jobs)).toEqual(['claimed']);
     one.stop();
@@ -353,7 +353,9 @@ describe('residents', () => {
     const partition = on.holders().indexOf('one');
     one.node.kill();
     const jobs = await on.put(on.job({ partition }));
-    expect((await on.finish(dispatch(on.main, partition, { jobs, reason: 'stream' }))).kind).toBe('left');
+    expect((await on.finish(dispatch(on.main, partition, { jobs, reason: 'stream' }))).kind).toBe(
+      'letterLeft',
+    );
     await on.advance(MEMBER_LEASE_MS + CLOCK_SKEW_MS + ROUND_MS + SOON_MS);
     expect(on.holders()).toEqual(['two', 'two', 'two', 'two']);
     expect(on.states(jobs)).toEqual(['claimed']);

@@ -1,7 +1,7 @@
 /** What the memory queue imitates when it is asked to, each by itself. */
 import { describe, expect, it } from 'vitest';
+import { VirtualTime } from '../../../lib/local/virtual-time.ts';
 import { MemoryJobQueue, type QueueImitation } from '../../../lib/queue/memory/queue.ts';
-import { VirtualTime } from '../../../lib/testing/virtual-time.ts';
 import { NOW_MS } from '../../fixtures/factories/job.ts';
 import { seeded } from '../../simulation/random.ts';
 import { onlyJob } from '../../testing/received.ts';

@@ -2,6 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { CONTROL_FIELDS } from '../../../lib/core/capacity.ts';
 import { RefusedError } from '../../../lib/core/errors.ts';
 import { costOf } from '../../../lib/core/fairness.ts';
 import {
@@ -16,6 +17,7 @@ import {
 } from '../../../lib/core/history.ts';
 import type { History } from '../../../lib/core/job.ts';
 import { splitIntoRequests } from '../../../lib/core/lending.ts';
+import { HISTOGRAM_BUCKETS, MINUTE_MS, type MinuteCounts } from '../../../lib/core/statistics.ts';
 import { SCHEDULE_LIMITS } from '../../../lib/schedules/request.ts';
 import {
   COMMIT_ITEMS_MAX,
@@ -37,6 +39,7 @@ import type { Ledger, Reservation } from '../../../lib/store/contract/records.ts
 import type { Commit } from '../../../lib/store/contract/requests.ts';
 import type { Item } from '../../../lib/store/table/codec/attributes.ts';
 import { encodeBacklogLine } from '../../../lib/store/table/codec/backlog.ts';
+import { encodeChanges } from '../../../lib/store/table/codec/control.ts';
 import { encodeDeclarationText } from '../../../lib/store/table/codec/declaration.ts';
 import { encodeDispatcher } from '../../../lib/store/table/codec/dispatcher.ts';
 import { encodeEstimate } from '../../../lib/store/table/codec/estimate.ts';
@@ -59,6 +62,7 @@ import {
   encodeScheduleSpec,
   encodeScheduleState,
 } from '../../../lib/store/table/codec/schedule.ts';
+import { encodeStatistics } from '../../../lib/store/table/codec/statistics.ts';
 import { encodeLedgerSnapshot, plainSummary } from '../../../lib/store/table/codec/summary.ts';
 import { encodeUnreadable } from '../../../lib/store/table/codec/unreadable.ts';
 import { encodeWorkerRecord } from '../../../lib/store/table/codec/worker.ts';
@@ -167,6 +171,18 @@ function incompressibleLedgers(
 
 /** Charged again and again, so many are not worth a new base: the page has the most that it says beside one. */
 const LARGEST_CHARGED = 36;
+/** A minute of a partition that starts and ends 1,000 jobs a second, in each bucket as many. */
+const largestCounts: MinuteCounts = {
+  minuteMs: NOW_MS,
+  admitted: 60_000,
+  succeeded: 60_000,
+  failed: 60_000,
+  cancelled: 60_000,
+  again: 60_000,
+  waits: times(HISTOGRAM_BUCKETS, () => 1_000_000),
+  runs: times(HISTOGRAM_BUCKETS, () => 1_000_000),
+};
+
 const largestPage = (): PartitionSummary => {
   const reserving = times(200, (at) => () => aCommit({ reserve: [aReservation([], { batchId: `${at}` })] }));
   const charging = times(
@@ -184,10 +200,11 @@ const largestPage = (): PartitionSummary => {
         postpone: [...live]
           .slice(round * 20, round * 20 + 20)
           .map((reservation) => ({ reservation, checkAtMs: NOW_MS + round })),
-        attendance: { sinceMs: NOW_MS, atMs: NOW_MS, heldBackSinceMs: NOW_MS },
+        observation: { sinceMs: NOW_MS, atMs: NOW_MS, heldBackSinceMs: NOW_MS },
         unseenUntilMs: NOW_MS,
         carried: { version: 999_999, moved: 999_999, isDone: false, after: KEY, sinceVersion: 999_999 },
         quiet: { lookedAtMs: NOW_MS, declared: 999_999 },
+        counts: { ...largestCounts, minuteMs: NOW_MS + round * MINUTE_MS },
       }),
   );
   return committed([...reserving, ...postponing, ...charging]).page;
@@ -223,7 +240,11 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
   ledgerBase: () => encodeLedgerSnapshot(PARTITION, { version: 999_999, ledgers: incompressibleLedgers(36) }),
   page: () => plainSummary(PARTITION, largestPage(), '01234567'),
   worker: () => encodeWorkerRecord(PARTITION, largestWorker()),
-  control: () => ({ ...controlKey(PARTITION, largestControl.scope), ...largestControl }),
+  control: () => {
+    const { changes, ...settings } = largestControl;
+    const packed = CONTROL_FIELDS.map((field) => [`${field}Changes`, encodeChanges(changes, field)] as const);
+    return { ...controlKey(PARTITION, largestControl.scope), ...settings, ...Object.fromEntries(packed) };
+  },
   ledger: () => encodeLedger(ledgerKey(PARTITION, KEY), largestLedger(0), BIG),
   parkedMark: () => encodeParkedMark(PARTITION, { conflictKey: `${NAME}/${KEY}`, parkedAtMs: NOW_MS }),
   backlog: () => ({
@@ -289,6 +310,7 @@ const LARGEST: Readonly<Record<keyof typeof ITEM_BOUNDS, () => Item>> = {
       { sinceMs: NOW_MS, atMs: NOW_MS, nextAtMs: NOW_MS, judgedUntilMs: NOW_MS },
       'c'.repeat(36),
     ),
+  statistics: () => encodeStatistics(PARTITION, Number.MAX_SAFE_INTEGER, largestCounts),
   scheduleSpec: () => encodeScheduleSpec(SCHEDULE_ID, Number.MAX_SAFE_INTEGER, largestScheduleSpec()),
   schedule: () => encodeScheduleState(largestScheduleState()),
   unreadable: () => {

@@ -37,7 +37,7 @@ import {
 import { aDispatcherRecord } from '../../fixtures/factories/dispatcher.ts';
 import { aJob, NOW_MS } from '../../fixtures/factories/job.ts';
 import { anEstimate } from '../../fixtures/factories/ledger.ts';
-import { aReservation } from '../../fixtures/factories/reservation.ts';
+import { aReservation, aReservedJob } from '../../fixtures/factories/reservation.ts';
 import { aWorkerRecord } from '../../fixtures/factories/worker.ts';
 
 /** What DynamoDB keeps of an item: attributes that are undefined are not written. */
@@ -245,6 +245,34 @@ describe('other items', () => {
         expect.objectContaining({ name: 'MalformedItemError', attribute: 'j' }),
       );
     }
+  });
+
+  it('keep the units and the latest starts of reserved jobs, which cost those without any nothing', () => {
+    const [limits, named] = [['calls', 'openai'], { openai: 1_200 }];
+    const reservation = aReservation([], {
+      jobs: new Map([
+        [0, aReservedJob(aJob(), { limits, units: named })],
+        [3, aReservedJob(aJob({ version: 4 }), { limits, units: named, keys: { org: 'acme' } })],
+        [4, aReservedJob(aJob(), { limits })],
+        [5, aReservedJob(aJob())],
+        [6, aReservedJob(aJob(), { limits, startByMs: NOW_MS + 6_000 })],
+        [7, aReservedJob(aJob(), { limits, keys: { org: 'acme' }, startByMs: NOW_MS })],
+      ]),
+    });
+    const item = ['item', [reservation]] as const;
+    expect(decodeReservations(encodeReservations(0, item, 7))).toEqual(item);
+    const bytesOf = (units: object): number =>
+      itemBytes(
+        plainReservations(
+          0,
+          [
+            'item',
+            [aReservation([], { jobs: new Map([[0, aReservedJob({ id: 'a' }, { limits, ...units })]]) })],
+          ],
+          7,
+        ),
+      );
+    expect(bytesOf({ units: named }) - bytesOf({})).toBeLessThan(20);
   });
 
   it('compress the jobs of a reservation where that takes fewer write units, and name what is damaged', () => {

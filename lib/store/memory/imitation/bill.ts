@@ -17,6 +17,7 @@ import { encodeReservations } from '../../table/codec/reservation.ts';
 import { encodeLedgerSnapshot, encodeSummary } from '../../table/codec/summary.ts';
 import {
   entryOf,
+  expiryEntryOf,
   itemBytes,
   itemWriteUnits,
   type Meter,
@@ -35,10 +36,10 @@ import {
 import type { LineEntry } from './lines-index.ts';
 
 const BATCH_GET_MAX = 100;
-/** The size of small items, such as the leader: each write and each read of one is one unit. */
+/** The bytes of small items, such as the leader: each write and each read of one is one unit. */
 const SMALL_BYTES = 200;
 
-/** As long as every `payloadId`. */
+/** A text as long as every `payloadId`. */
 const PAYLOAD_ID = 'x'.repeat(12);
 
 const jobItem = (entry: LineEntry<Job>): Item =>
@@ -48,7 +49,7 @@ const jobItem = (entry: LineEntry<Job>): Item =>
     hasOwnItem(entry.value) ? PAYLOAD_ID : undefined,
   );
 
-/** The size of the payload's item; 0 if the payload is in the job's item. */
+/** Returns the size of the payload's item; 0 if the payload is in the job's item. */
 const payloadBytes = (job: Job): number =>
   hasOwnItem(job) ? itemBytes(encodePayload(job, PAYLOAD_ID, job.runAtMs)) : 0;
 
@@ -61,22 +62,22 @@ const backlogItem = (partition: number, type: string, entry: LineEntry<KeyBacklo
   [TABLE.rank]: entry.rank,
 });
 
-/** The sizes of a letter's items. */
+/** Returns the sizes of a letter's items. */
 const letterBytes = (partition: number, letter: Letter): readonly number[] =>
   encodeLetter(partition, letter, { newId: () => LETTER_NONCE, nowMs: 0 }).map(itemBytes);
 
 const ledgerBytes = (partition: number, ledger: Ledger, version: number): number =>
   itemBytes(encodeLedger(ledgerKey(partition, ledger.fairnessKey), ledger, version));
 
-/** The items of a job that stands in no line: one, or two if the payload has its own. */
+/** Returns the items of a job that stands in no line: one, or two if the payload has its own. */
 export const tableItemsOf = (job: Job): readonly Item[] =>
   hasOwnItem(job)
     ? [encodePayload(job, PAYLOAD_ID, job.runAtMs), encodeJob(job, undefined, PAYLOAD_ID)]
     : [encodeJob(job, undefined)];
 
-/** As long as every nonce of a letter. */
+/** A text as long as every nonce of a letter. */
 const LETTER_NONCE = '0123456789ab';
-/** As long as every id of a commit. */
+/** A text as long as every id of a commit. */
 const COMMIT_ID = '01234567';
 /**
  * Caches sizes of summaries and snapshots, which never change. Each is needed when it is written, when it is read and when the next one is
@@ -105,7 +106,7 @@ interface BilledPartition {
   readonly items: ReadonlyMap<string, readonly Reservation[]>;
 }
 
-/** As long as the names of such items. */
+/** A text as long as the name of each item of reservations. */
 const ITEM_ID = '100000-AAAAAAAA.0';
 const reservationsBytes = cachedBytes<readonly Reservation[]>((partition, reservations) =>
   encodeReservations(partition, [ITEM_ID, reservations], 1),
@@ -119,7 +120,7 @@ function itemsBytes(partition: number, { items }: BilledPartition): number {
 
 const NO_OTHER_ITEMS = { count: 0, readUnits: 0 } as const;
 
-/** The cost of reading items of one partition key by their sort keys, as `CloseReads` does. */
+/** Returns the cost of reading items of one partition key by their sort keys, as `CloseReads` does. */
 function closeReads(
   sortKeys: readonly string[],
   kept: readonly Item[],
@@ -178,7 +179,7 @@ export class Bill {
       this.meter('putLetter', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
   }
 
-  /** One query. */
+  /** Bills the reading of letters: one query. */
   readLetters(partition: number, letters: readonly Letter[]): void {
     if (this.meter === undefined) return;
     const bytes = letters
@@ -198,7 +199,7 @@ export class Bill {
     this.wroteItem(verb, before === undefined ? undefined : jobItem(before), jobItem(after));
   }
 
-  /** A write whose condition failed at this item. */
+  /** Bills a write whose condition failed at this item. */
   refused(verb: string, present: LineEntry<Job> | undefined): void {
     if (this.meter === undefined) return;
     const bytes = present === undefined ? 0 : itemBytes(jobItem(present));
@@ -228,7 +229,7 @@ export class Bill {
     this.meter(verb, { readUnits, writeUnits: 0, requests: Math.ceil(entries.length / BATCH_GET_MAX) });
   }
 
-  /** Reads the payloads that have items of their own. */
+  /** Bills the reads of the payloads that have items of their own. */
   readPayloads(verb: string, entries: readonly (LineEntry<Job> | undefined)[], isStrong: boolean): void {
     if (this.meter === undefined) return;
     const sizes = entries.flatMap((entry) => (entry === undefined ? [] : payloadBytes(entry.value) || []));
@@ -237,7 +238,7 @@ export class Bill {
     this.meter(verb, { readUnits, writeUnits: 0, requests: Math.ceil(sizes.length / BATCH_GET_MAX) });
   }
 
-  /** Writes a payload that has its own item: it is put, discarded, or gets a `ttl`. */
+  /** Bills a write of a payload that has its own item: it is put, discarded, or gets a `ttl`. */
   wrotePayload(verb: string, job: Job): void {
     if (this.meter === undefined) return;
     const bytes = payloadBytes(job);
@@ -250,6 +251,12 @@ export class Bill {
     this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
   }
 
+  readExpiries(verb: string, entries: readonly LineEntry<Job>[]): void {
+    if (this.meter === undefined) return;
+    const bytes = entries.reduce((sum, entry) => sum + itemBytes(expiryEntryOf(jobItem(entry))), 0);
+    this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
+  }
+
   readKeys(verb: string, partition: number, type: string, entries: readonly LineEntry<KeyBacklog>[]): void {
     if (this.meter === undefined) return;
     const bytes = entries.reduce(
@@ -259,7 +266,7 @@ export class Bill {
     this.meter(verb, { readUnits: readUnitsOf(bytes, false), writeUnits: 0, requests: 1 });
   }
 
-  /** Reads each key's backlog item once. */
+  /** Bills one read of each key's backlog item. */
   readBacklogs(verb: string, lines: readonly Pick<ReadyLine, 'type' | 'fairnessKey'>[]): void {
     if (this.meter === undefined) return;
     const keys = new Set(lines.map(({ type, fairnessKey }) => JSON.stringify([type, fairnessKey])));
@@ -276,14 +283,13 @@ export class Bill {
     });
   }
 
-  /** One query of `count` small items. */
+  /** Bills one query of `count` small items. */
   list(verb: string, count: number): void {
     this.meter?.(verb, { readUnits: readUnitsOf(count * SMALL_BYTES, true), writeUnits: 0, requests: 1 });
   }
 
   /**
-   * Reads items of the ledgers' partition key by their sort keys, together with the items in `others`.
-   *
+   * Bills reads of items of the ledgers' partition key by their sort keys, together with the items in `others`.
    * @param kept - all items of that kind in the partition; computed only if many are read
    * @returns the read units of each item
    */
@@ -308,8 +314,8 @@ export class Bill {
   }
 
   /**
-   * Reads ledgers that have items, after the partition summary, whose snapshot the reader knows from its load. Answers the read units of
-   * each.
+   * Bills reads of ledgers that have items, after the partition summary, whose snapshot the reader knows from its load.
+   * Returns the read units of each.
    */
   readLedgers(
     partition: number,
@@ -330,7 +336,7 @@ export class Bill {
     );
   }
 
-  /** Reads backlogs of a type by their keys. */
+  /** Bills reads of backlogs of a type by their keys. */
   readBacklogsOf(
     partition: number,
     type: string,
@@ -351,7 +357,7 @@ export class Bill {
     );
   }
 
-  /** Reads estimates. If one of a whole type is among them, the partition summary is read, too. */
+  /** Bills reads of estimates. If the estimate of a whole type is among them, the partition summary is read, too. */
   readEstimates(
     partition: number,
     ids: readonly { readonly type: string; readonly resourceId: string }[],
@@ -373,14 +379,14 @@ export class Bill {
     );
   }
 
-  /** Writes an item of any kind, index included; `after` undefined: it is deleted. */
+  /** Bills a write of an item of any kind, index included; `after` undefined: the item is deleted. */
   wroteItem(verb: string, before: Item | undefined, after: Item | undefined): void {
     if (this.meter === undefined) return;
     const writeUnits = itemWriteUnits(before, after, this.#factor);
     this.meter(verb, { readUnits: 0, writeUnits, requests: 1 });
   }
 
-  /** Reads the entries of such items from the index. */
+  /** Bills reads of the items' entries from the index. */
   readEntries(verb: string, items: readonly Item[]): void {
     if (this.meter === undefined) return;
     const bytes = items.reduce((sum, item) => sum + itemBytes(entryOf(item)), 0);
@@ -388,8 +394,8 @@ export class Bill {
   }
 
   /**
-   * One query of the partition's item collection, in which workers and controls are small. The snapshot of ledgers is not billed: the
-   * process that wrote it has it cached, and any other reads it once.
+   * Bills the load of a partition: one query of its item collection, in which workers and controls are small. The
+   * snapshot of ledgers is not billed: the process that wrote it has it cached, and any other reads it once.
    */
   load(partition: number, kept: BilledPartition, others: number): void {
     if (this.meter === undefined) return;
@@ -432,7 +438,8 @@ export class Bill {
   }
 
   /**
-   * A commit of another version, refused by the condition of the summary. The items that a commit writes before the summary are not billed.
+   * Bills a commit of another version, which the condition of the summary refuses. The items that a commit writes
+   * before the summary are not billed.
    */
   lostCommit(partition: number, summary: PartitionSummary): void {
     if (this.meter === undefined) return;
@@ -440,7 +447,7 @@ export class Bill {
     this.meter('commit', { readUnits: 0, writeUnits: writeUnitsOf(bytes), requests: 1 });
   }
 
-  /** Estimates are single writes after the commit. */
+  /** Bills the estimates: single writes after the commit. */
   #wroteEstimates(partition: number, { estimates, summary: { version } }: SummaryChange): void {
     for (const each of estimates) {
       const key = estimateKey(partition, each.type, each.resourceId);
@@ -450,7 +457,7 @@ export class Bill {
     }
   }
 
-  /** Only the version of the summary is changed, in a transaction. */
+  /** Bills a transaction in which only the version of the summary is changed. */
   raisedPage(verb: string, partition: number, summary: PartitionSummary): void {
     if (this.meter === undefined) return;
     const writeUnits = this.#factor * writeUnitsOf(pageBytes(partition, summary));

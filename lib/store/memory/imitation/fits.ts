@@ -17,10 +17,13 @@ import type { ItemKey } from '../../table/schema.ts';
 import type { SummaryChange } from '../../table/summary.ts';
 import { tableItemsOf } from './bill.ts';
 
-/** DynamoDB's limit of a partition key. */
+/** The most bytes of a partition key that DynamoDB accepts. */
 const PARTITION_KEY_BYTES_MAX = 2_048;
 
-/** @throws RefusedError if the partition key is too long: DynamoDB refuses reads by such a key, too */
+/**
+ * Refuses a partition key that is too long: DynamoDB refuses reads by such a key, too.
+ * @throws RefusedError if the partition key is too long: DynamoDB refuses reads by such a key, too
+ */
 export function requireKeyFits({ pk }: ItemKey): void {
   const bytes = Buffer.byteLength(pk, 'utf8');
   if (bytes <= PARTITION_KEY_BYTES_MAX) return;
@@ -39,7 +42,10 @@ const isSmall = (content: Json | undefined): boolean =>
   typeof content === 'boolean' ||
   (typeof content === 'string' ? content.length : JSON.stringify(content).length) <= CONTENT_CHARS_SMALL;
 
-/** @throws RefusedError if the job is too large; `written` are the contents that the call writes */
+/**
+ * Refuses a job that is too large. `written` are the contents that the call writes.
+ * @throws RefusedError if the job is too large; `written` are the contents that the call writes
+ */
 export function requireJobFits(job: Job, ...written: readonly (Json | undefined)[]): void {
   if (written.every(isSmall)) return;
   for (const item of tableItemsOf(job)) requireItemFits(item);

@@ -9,19 +9,22 @@ import type { Commit } from '../../contract/requests.ts';
 
 /** Numbers without Ms are probabilities between 0 and 1. Times are upper bounds, below which each case draws its own. */
 export interface StoreImitation {
-  /** The index lags behind an item by up to this. */
+  /** The most milliseconds by which the index lags behind an item. */
   readonly indexLagMs?: number | undefined;
-  /** Stream records arrive up to this late, and therefore in any order. */
+  /** The most milliseconds by which stream records arrive late, and therefore in any order. */
   readonly streamLateMs?: number | undefined;
   readonly streamDuplicated?: number | undefined;
   readonly streamLost?: number | undefined;
-  /** Expired items are deleted up to this late. No read finds them in the meantime. */
+  /** The most milliseconds by which expired items are deleted late. No read finds them in the meantime. */
   readonly ttlLateMs?: number | undefined;
-  /** A transaction conflicts with another one: it changes nothing, and the call throws `ThrottledError`. */
+  /**
+   * The probability that a transaction conflicts with another one: it changes nothing, and the call throws
+   * `ThrottledError`.
+   */
   readonly transactionConflict?: number | undefined;
-  /** A request is throttled: it changes nothing, and the call throws `ThrottledError`. */
+  /** The probability that a request is throttled: it changes nothing, and the call throws `ThrottledError`. */
   readonly throttled?: number | undefined;
-  /** A write is applied, but the call throws `UnavailableError`; a claim answers `unknown`. */
+  /** The probability that a write is applied, but the call throws `UnavailableError`; a claim answers `unknown`. */
   readonly unanswered?: number | undefined;
 }
 

@@ -17,7 +17,9 @@ interface Change<T> {
 
 export interface IndexTiming {
   readonly clock: () => number;
-  /** Draws how long the index lags behind one write; undefined: it never lags. */
+  /**
+   * Returns for how many milliseconds the index lags behind one write, drawn anew each time; undefined: it never lags.
+   */
   readonly lagMs?: (() => number) | undefined;
 }
 
@@ -50,7 +52,7 @@ export class LinesIndex<T> {
     return this.#lines.get(line)?.read(limit, after) ?? [];
   }
 
-  /** How many entries of a line the index shows. */
+  /** Returns how many entries of a line the index shows. */
   sizeOf(line: string): number {
     this.#catchUp();
     return this.#lines.get(line)?.size ?? 0;

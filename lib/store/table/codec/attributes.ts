@@ -26,6 +26,7 @@ export const ATTRIBUTE = {
   ttl: TABLE.ttl,
   line: TABLE.line,
   rank: TABLE.rank,
+  expiry: TABLE.expiry,
   ...JOB_ATTRIBUTE,
   /** Names the item of the payload, if the payload has its own. */
   payloadId: 'payloadId',
@@ -61,12 +62,15 @@ export const ATTRIBUTE = {
   commitId: 'i',
   namedBatches: 'y',
   parks: 'x',
-  attendance: 'a',
+  observation: 'a',
   quiet: 'q',
   unseenUntilMs: 'u',
+  uses: 'e',
   /** The progress of moving jobs for a new declaration. */
   carried: 'd',
   chargedMean: 'm',
+  /** The counts of a minute. */
+  counted: 'n',
   baseVersion: 'o',
   ledgersSince: 's',
   goneSince: 'v',
@@ -93,6 +97,10 @@ export const ATTRIBUTE = {
   pausedRevision: 'pausedRevision',
   maxConcurrencyRevision: 'maxConcurrencyRevision',
   weightRevision: 'weightRevision',
+  pausedChanges: 'pausedChanges',
+  maxConcurrencyChanges: 'maxConcurrencyChanges',
+  weightChanges: 'weightChanges',
+  restsUntilMs: 'restsUntilMs',
   weight: 'weight',
   sinceMs: 'sinceMs',
   atMs: 'atMs',
@@ -129,7 +137,10 @@ export const ATTRIBUTE = {
 
 const isAttribute = (name: string): name is keyof typeof ATTRIBUTE => Object.hasOwn(ATTRIBUTE, name);
 
-/** The `ExpressionAttributeNames` of expressions: `#state` → the attribute's name. DynamoDB refuses names that no expression uses. */
+/**
+ * Returns the `ExpressionAttributeNames` of expressions: `#state` → the attribute's name. DynamoDB refuses names that
+ * no expression uses.
+ */
 export function namesIn(...expressions: readonly (string | undefined)[]): Record<string, string> {
   const names: Record<string, string> = {};
   for (const expression of expressions) {

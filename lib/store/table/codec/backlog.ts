@@ -7,12 +7,12 @@ import { costOfRank } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf } from './cells.ts';
 
-/** A line as an element of a backlog's set: its mode. */
+/** Returns a line as an element of a backlog's set: its mode. */
 export const encodeBacklogLine = ({ mode }: Pick<ReadyLine, 'mode'>): string => mode;
 
 const isMode = (text: string): text is JobMode => JOB_MODES.some((mode) => mode === text);
 
-/** The elements of a backlog's set. */
+/** Returns the elements of a backlog's set. */
 export const lineNamesOf = ({ lines }: Pick<KeyBacklog, 'lines'>): readonly string[] =>
   lines.map(encodeBacklogLine);
 

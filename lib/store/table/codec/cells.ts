@@ -181,7 +181,7 @@ export function present<T extends Item>(
 }
 
 export function textIn(value: unknown): string {
-  if (typeof value !== 'string') throw new TypeError(`${String(value)} is not text`);
+  if (typeof value !== 'string') throw new TypeError(`${JSON.stringify(value)} is not text`);
   return value;
 }
 
@@ -190,8 +190,3 @@ export function numberIn(value: unknown): number {
     throw new TypeError(`${String(value)} is not a number`);
   return value;
 }
-
-export const textOf = (value: unknown): string => {
-  if (typeof value !== 'string') throw new TypeError(`${JSON.stringify(value)} is not text`);
-  return value;
-};

@@ -6,8 +6,8 @@ import { cellsOf, numberIn, present } from './cells.ts';
 import { decodePartitions, encodePartition } from './lock.ts';
 
 /**
- * The part of the time in passes, the number of waiting jobs, whether there are more, the longest wait, lag and memory; null for an unknown
- * value.
+ * Packs a load: the part of the time in passes, the number of waiting jobs, whether there are more, the longest wait,
+ * lag and memory; null for an unknown value.
  */
 const packLoad = ({ waiting, waitedMs, busy, eventLoopLagMs, memoryBytes }: DispatcherLoad): string =>
   JSON.stringify([

@@ -67,7 +67,13 @@ function rowOf(entry: HistoryEntry): HistoryRow {
   }
 }
 
-const OUTCOMES = ['failed', 'lost', 'released'] as const satisfies AttemptEntry['outcome'][];
+const OUTCOMES = [
+  'failed',
+  'lost',
+  'released',
+  'rested',
+  'parked',
+] as const satisfies AttemptEntry['outcome'][];
 
 const errorRow = ({ name, message, stack }: JobError): readonly [string, string, string?] =>
   stack === undefined ? [name, message] : [name, message, stack];

@@ -1,16 +1,21 @@
 /** Encodes and decodes a job's item. */
 
-import { z } from 'zod';
+import * as z from 'zod';
 import {
   type Claim,
+  DEDUPE_KEEPS,
+  type Dedupe,
   type DoneSteps,
+  isTerminal,
   JOB_MODES,
   type Job,
   type JobError,
   type JobState,
+  type JobUnits,
   type Json,
   type MovingJob,
   type Tags,
+  WHILE_RUNNING,
 } from '../../../core/job.ts';
 import { MalformedItemError } from '../../contract/errors.ts';
 import {
@@ -23,13 +28,22 @@ import {
   type JobHead,
 } from '../../contract/job-fields.ts';
 import { packPayload, unpackPayload } from '../payload.ts';
-import { jobKey, payloadKey } from '../schema.ts';
+import { expiryLineName, jobKey, payloadKey } from '../schema.ts';
 
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { type Cells, cellsOf, encodeJson, ttlSec } from './cells.ts';
 import { encodeHistory, unpackHistory } from './history.ts';
 
 const TAGS_TEXT = z.record(z.string(), z.string());
+const UNITS_TEXT = z.record(z.string(), z.int());
+const MERGED_TEXT = z.array(z.string());
+const DEDUPE_TEXT = z.object({
+  key: z.string(),
+  keep: z.enum(DEDUPE_KEEPS),
+  whileRunning: z.enum(WHILE_RUNNING),
+  quietMs: z.number().optional(),
+  atMostMs: z.number().optional(),
+}) satisfies z.ZodType<Dedupe>;
 
 const STATES = [
   'scheduled',
@@ -39,6 +53,7 @@ const STATES = [
   'succeeded',
   'failed',
   'cancelled',
+  'expired',
 ] as const satisfies readonly JobState[];
 
 const JOB_PREFIX = jobKey('').pk;
@@ -62,7 +77,7 @@ export const encodeError = ({ name, message, stack }: JobError): Item => ({
   [A.stack]: stack,
 });
 
-/** A map, so that a condition can tell how many there are. */
+/** Encodes steps as a map, so that a condition can tell how many there are. */
 export function encodeSteps(steps: DoneSteps): Item {
   return Object.fromEntries(
     Object.entries(steps).map(([name, { value }]) => [
@@ -103,6 +118,11 @@ const TAGS: Cell<Tags> = {
   read: (cells, name) => cells.packed(name, (json) => TAGS_TEXT.parse(json)),
 };
 
+const UNITS: Cell<JobUnits> = {
+  write: encodeJson,
+  read: (cells, name) => cells.packed(name, (json) => UNITS_TEXT.parse(json)),
+};
+
 type Fields<Names extends keyof Job> = { readonly [Name in Names]-?: Cell<Exclude<Job[Name], undefined>> };
 type FieldOf<Names extends keyof Job> = {
   readonly [Name in Names]: undefined extends Job[Name] ? never : Name;
@@ -122,9 +142,12 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
   mode: { write: (value) => value, read: (cells, name) => cells.oneOf(name, JOB_MODES) },
   fairnessKey: TEXT,
   resourceId: TEXT,
+  keys: TAGS,
+  units: UNITS,
   readyAtMs: NUMBER,
   firstReadyAtMs: NUMBER,
   attempt: COUNT,
+  expireAtMs: NUMBER,
   partition: COUNT,
   runAtMs: NUMBER,
   claim: { write: encodeClaim, read: (cells, name) => decodeClaim(cells.map(name)) },
@@ -133,6 +156,14 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
   payload: JSON_TEXT,
   label: TEXT,
   tags: TAGS,
+  dedupe: {
+    write: JSON.stringify,
+    read: (cells, name) => cells.packed(name, (json) => DEDUPE_TEXT.parse(json)),
+  },
+  merged: {
+    write: encodeJson,
+    read: (cells, name) => cells.packed(name, (json) => MERGED_TEXT.parse(json)),
+  },
   contentHash: TEXT,
   submittedAtMs: NUMBER,
   workersLost: COUNT,
@@ -142,6 +173,7 @@ const CELLS: Fields<HeadField | ItemField | ApartField> = {
   error: ERROR,
   hung: ERROR,
   checkpoint: JSON_TEXT,
+  parkedState: JSON_TEXT,
   steps: { write: encodeSteps, read: decodeSteps },
   progress: JSON_TEXT,
   cancelRequestedAtMs: NUMBER,
@@ -198,8 +230,7 @@ const REQUIRED_HEAD: { readonly [Name in FieldOf<HeadField>]: true } = {
 };
 
 /**
- * Absent optional fields become undefined attributes, which are not written.
- *
+ * Encodes a job. Absent optional fields become undefined attributes, which are not written.
  * @param payloadId - names the payload's item; undefined: the payload is in the job's item
  */
 export function encodeJob(job: Job, standing: Standing | undefined, payloadId?: string | undefined): Item {
@@ -209,16 +240,17 @@ export function encodeJob(job: Job, standing: Standing | undefined, payloadId?: 
     [A.payloadId]: payloadId,
     [A.line]: standing?.line,
     [A.rank]: standing?.rank,
+    [A.expiry]: job.expireAtMs === undefined || isTerminal(job.state) ? undefined : expiryLineName(job.id),
   };
 }
 
-/** The attributes that a line shows of a job, without its line and rank. */
+/** Returns the attributes that a line shows of a job, without its line and rank. */
 export const encodeJobHead = (head: JobHead): Item => ({
   ...jobKey(head.id),
   ...attributesOf(head, HEAD_FIELDS),
 });
 
-/** The named fields of a job as attributes. */
+/** Returns the named fields of a job as attributes. */
 function attributesOf<Name extends keyof typeof CELLS>(job: Pick<Job, Name>, names: readonly Name[]): Item {
   const attributes = names.map((name) => {
     const value = job[name];
@@ -228,7 +260,7 @@ function attributesOf<Name extends keyof typeof CELLS>(job: Pick<Job, Name>, nam
   return Object.fromEntries(attributes);
 }
 
-/** A payload's own item. `expiresAtMs` holds unless the end of the job sets an earlier `ttl`. */
+/** Returns a payload's own item. `expiresAtMs` holds unless the end of the job sets an earlier `ttl`. */
 export const encodePayload = (
   { id, payload }: Pick<Job, 'id' | 'payload'>,
   payloadId: string,
@@ -239,7 +271,7 @@ export const encodePayload = (
   [A.ttl]: ttlSec(expiresAtMs),
 });
 
-/** The name of the payload's item; undefined: the payload is in the job's item, or the name cannot be read. */
+/** Returns the name of the payload's item; undefined: the payload is in the job's item, or the name cannot be read. */
 export function payloadIdOf(item: Item): string | undefined {
   const payloadId = item[A.payloadId];
   return typeof payloadId === 'string' ? payloadId : undefined;
@@ -255,7 +287,7 @@ function decodeClaim(cells: Cells): Claim {
   };
 }
 
-/** The job's id in the key of its item. */
+/** Returns the job's id in the key of its item. */
 export const idOfJobItem = (item: Item): string => String(item[A.pk]).slice(JOB_PREFIX.length);
 
 /** Whether an item is a job. */

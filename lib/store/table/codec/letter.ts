@@ -7,10 +7,10 @@ import type { Letter, ReceivedLetter } from '../../contract/records.ts';
 import { itemBytes } from '../metering.ts';
 import { letterKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
-import { cellsOf, textOf, ttlSec } from './cells.ts';
+import { cellsOf, textIn, ttlSec } from './cells.ts';
 import { decodeJobHead, encodeJobHead } from './job.ts';
 
-/** More than any letter takes uncompressed. */
+/** More bytes than any letter takes uncompressed. */
 const LETTER_BYTES_MAX = 16 * 1024 * 1024;
 
 /** Encodes a letter as one item, or as several if it does not fit. */
@@ -49,7 +49,7 @@ export function decodeLetter(item: Item): ReceivedLetter {
   const [heads, jobIds, looksAtAll] = cells.inflated(A.letter, 'a letter', LETTER_BYTES_MAX, (text) => {
     const [hints, ids, all] = JSON.parse(text) as readonly [readonly unknown[], readonly unknown[], unknown];
     if (!Array.isArray(hints) || !Array.isArray(ids)) throw new TypeError('not lists');
-    return [hints as readonly unknown[], ids.map(textOf), all === 1] as const;
+    return [hints as readonly unknown[], ids.map(textIn), all === 1] as const;
   });
   const hints = heads.map((head, at) => {
     try {

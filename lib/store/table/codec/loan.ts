@@ -2,7 +2,7 @@
 import type { LentScope, Loan, LoanRequest, Want } from '../../../core/lending.ts';
 import { loanKey, requestKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
-import { cellsOf, textOf, ttlSec } from './cells.ts';
+import { cellsOf, textIn, ttlSec } from './cells.ts';
 
 export const encodeLoan = (partition: number, loan: Loan): Item => ({
   ...loanKey(partition, loan.loanId),
@@ -32,12 +32,12 @@ export function decodeLoan(item: Item): Loan {
 
 const unpackScopes = (packed: unknown): readonly LentScope[] =>
   (packed as readonly (readonly unknown[])[]).map(([scope, under, fleet]) => ({
-    scope: textOf(scope),
-    under: textOf(under),
-    ...(fleet === undefined ? {} : { fleet: textOf(fleet) }),
+    scope: textIn(scope),
+    under: textIn(under),
+    ...(fleet === undefined ? {} : { fleet: textIn(fleet) }),
   }));
 
-/** A request may be garbage collected when it expires. */
+/** Encodes a request, which may be garbage collected when it expires. */
 export const encodeRequest = (partition: number, request: LoanRequest): Item => ({
   ...requestKey(partition, request.partition),
   [A.borrower]: request.partition,
@@ -61,6 +61,6 @@ const unpackWants = (packed: unknown): readonly Want[] =>
   (packed as readonly (readonly [unknown, readonly unknown[], readonly unknown[]])[]).map(
     ([units, scopes, fleets]) => {
       if (!Number.isSafeInteger(units)) throw new TypeError(`${JSON.stringify(units)} is not a whole number`);
-      return { units: Number(units), scopes: scopes.map(textOf), fleets: fleets.map(textOf) };
+      return { units: Number(units), scopes: scopes.map(textIn), fleets: fleets.map(textIn) };
     },
   );

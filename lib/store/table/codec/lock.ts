@@ -4,7 +4,7 @@ import type { Lock } from '../../contract/records.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { type Cells, cellsOf } from './cells.ts';
 
-/** A partition as an element of a set. */
+/** Returns a partition as an element of a set. */
 export const encodePartition = (partition: number): string => String(partition);
 
 /** Decodes a set of partitions, in ascending order. */

@@ -1,7 +1,7 @@
 /** Encodes and decodes items of reservations. All reservations of an item are one attribute, because every pass reads them whole. */
 
 import { deflateRawSync } from 'node:zlib';
-import type { ReservedJob } from '../../../core/job.ts';
+import type { JobKeys, ReservedJob } from '../../../core/job.ts';
 import type { MalformedItemError } from '../../contract/errors.ts';
 import type { Reservation } from '../../contract/records.ts';
 import { itemBytes, writeUnitsOf } from '../metering.ts';
@@ -20,17 +20,45 @@ const unpackId = (packed: string): string =>
   packed.startsWith('~') ? Buffer.from(packed.slice(1), 'base64url').toString('hex') : packed.slice(1);
 
 /**
- * The values that jobs of a batch share, each combination written once: type, tier, fleet, estimated cost, conflict key. For a job with a
- * resource and no conflict key: null and the resource.
+ * The values that jobs of a batch share, each combination written once: type, tier, fleet, estimated cost, then, if it has any: conflict
+ * key, resource, limits, keys, latest start. Null stands for one that is absent before another.
  */
-type Shape = readonly [string, string, string, number, (string | null)?, string?];
+type Shape = readonly [
+  string,
+  string,
+  string,
+  number,
+  (string | null)?,
+  (string | null)?,
+  (readonly string[] | null)?,
+  (JobKeys | null)?,
+  number?,
+];
 
 /**
  * Packed id, index of the shape, index of the fairness key, then, if they differ from 1, 1 and the row's index: version, attempt, position.
+ * The last one is the job's units in the limits of its shape, in their order; 0 stands for a limit in which it has none.
  */
-type Row = readonly [string, number, number, number?, number?, number?];
+type Row = readonly [string, number, number, number?, number?, number?, (readonly number[])?];
 
-/** The jobs of a reservation as text: some 35 bytes for each. */
+function shapeOf(job: ReservedJob): readonly unknown[] {
+  const { type, tier, fleet, estimatedCostMs, conflictKey, resourceId, limits, keys, startByMs } = job;
+  const resource = conflictKey === undefined ? resourceId : undefined;
+  const values = [
+    type,
+    tier,
+    fleet,
+    storable(estimatedCostMs),
+    conflictKey,
+    resource,
+    limits,
+    keys,
+    startByMs,
+  ];
+  return values.slice(0, values.findLastIndex((value) => value !== undefined) + 1);
+}
+
+/** Packs the jobs of a reservation as text: some 35 bytes for each. */
 function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
   const shapes = new Map<string, number>();
   const keys = new Map<string, number>();
@@ -41,15 +69,17 @@ function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
     return numbers.size - 1;
   };
   const rows = [...jobs].map(([position, job], at): Row => {
-    const { type, tier, fleet, estimatedCostMs, conflictKey, resourceId } = job;
-    const held = [type, tier, fleet, storable(estimatedCostMs)] as const;
-    const free: Shape = resourceId === undefined ? held : [...held, null, resourceId];
-    const shape: Shape = conflictKey === undefined ? free : [...held, conflictKey];
+    const { limits } = job;
+    const shape = shapeOf(job);
     const common = [
       packId(job.id),
       numberOf(shapes, JSON.stringify(shape)),
       numberOf(keys, job.fairnessKey),
     ] as const;
+    if (job.units !== undefined) {
+      const units = (limits ?? []).map((limit) => job.units?.[limit] ?? 0);
+      return [...common, job.version, job.attempt, position, units];
+    }
     if (position !== at) return [...common, job.version, job.attempt, position];
     return job.version === 1 && job.attempt === 1 ? common : [...common, job.version, job.attempt];
   });
@@ -86,35 +116,62 @@ export const unescapeControls = (text: string): string =>
 /** Throws any error if the format is wrong: the caller names the attribute. */
 function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
   const [shapes, keys, rows] = packed as readonly [readonly Shape[], readonly string[], readonly Row[]];
-  const jobs = rows.map(([id, shapeAt, keyAt, version = 1, attempt = 1, position], at) => {
+  const jobs = rows.map(([id, shapeAt, keyAt, version = 1, attempt = 1, position, units], at) => {
     const shape = shapes[shapeAt];
     const fairnessKey = keys[keyAt];
     if (shape === undefined || typeof fairnessKey !== 'string' || typeof id !== 'string') {
       throw new TypeError(`row ${at} refers to a missing shape or key`);
     }
-    const [type, tier, fleet, estimatedCostMs, conflictKey, resourceId] = shape;
-    if (![type, tier, fleet].every((each) => typeof each === 'string'))
-      throw new TypeError(`shape ${shapeAt}`);
-    if (![version, attempt, position ?? at, estimatedCostMs].every(Number.isFinite))
-      throw new TypeError(`row ${at}`);
-    const common = {
+    const limits = shape[6] ?? [];
+    const numbers = [version, attempt, position ?? at, ...(units ?? [])];
+    if (!numbers.every(Number.isFinite)) throw new TypeError(`row ${at}`);
+    const job: ReservedJob = {
       id: unpackId(id),
       version,
       attempt,
-      type,
-      tier,
       fairnessKey,
-      fleet,
-      estimatedCostMs,
+      ...sharedIn(shape, shapeAt),
+      ...unitsIn(limits, units),
     };
-    const free: ReservedJob = resourceId === undefined ? common : { ...common, resourceId };
-    const job: ReservedJob = typeof conflictKey === 'string' ? { ...common, conflictKey } : free;
     return [position ?? at, job] as const;
   });
   return new Map(jobs.sort(([a], [b]) => a - b));
 }
 
-/** Reservations as text. */
+/** Returns the values that the jobs of a shape share. */
+function sharedIn(
+  shape: Shape,
+  at: number,
+): Omit<ReservedJob, 'id' | 'version' | 'attempt' | 'fairnessKey' | 'units'> {
+  const [type, tier, fleet, estimatedCostMs, conflictKey, resourceId, limits, keys, startByMs = null] = shape;
+  const texts = [type, tier, fleet, ...(limits ?? []), ...Object.values(keys ?? {})];
+  const isText = texts.every((each) => typeof each === 'string');
+  if (!(isText && Number.isFinite(estimatedCostMs) && Number.isFinite(startByMs ?? 0)))
+    throw new TypeError(`shape ${at}`);
+  return {
+    type,
+    tier,
+    fleet,
+    estimatedCostMs,
+    ...(typeof conflictKey === 'string' ? { conflictKey } : {}),
+    ...(typeof resourceId === 'string' ? { resourceId } : {}),
+    ...(limits ? { limits } : {}),
+    ...(keys ? { keys } : {}),
+    ...(startByMs === null ? {} : { startByMs }),
+  };
+}
+
+function unitsIn(
+  limits: readonly string[],
+  units: readonly number[] | undefined,
+): Pick<ReservedJob, 'units'> {
+  if (units === undefined) return {};
+  return {
+    units: Object.fromEntries(limits.flatMap((limit, at) => (units[at] ? [[limit, units[at]]] : []))),
+  };
+}
+
+/** Packs reservations as text. */
 export const packReservations = (reservations: Iterable<Reservation>): string =>
   `[${Array.from(
     reservations,
@@ -151,7 +208,7 @@ export function encodeReservations(partition: number, item: ReservationItem, ver
   return writeUnitsOf(itemBytes(packed)) < units ? packed : plain;
 }
 
-/** The uncompressed item, which is its largest possible form. */
+/** Returns the uncompressed item, which is its largest possible form. */
 export const plainReservations = (
   partition: number,
   [itemId, reservations]: ReservationItem,
@@ -162,17 +219,17 @@ export const plainReservations = (
   [A.reservations]: packReservations(reservations),
 });
 
-/** More than any item of reservations. */
+/** More bytes than any item of reservations has. */
 const BYTES_MAX = 4 * 1024 * 1024;
 
-/** The item with its reservations uncompressed. */
+/** Returns the item with its reservations uncompressed. */
 function withText(item: Item): Item {
   if (!(item[A.reservations] instanceof Uint8Array)) return item;
   const text = cellsOf(item).inflated(A.reservations, 'reservations', BYTES_MAX, (each) => each);
   return { ...item, [A.reservations]: text };
 }
 
-/** The error for a missing item that a summary names. Its jobs in flight are recorded nowhere else. */
+/** Returns the error for a missing item that a summary names. Its jobs in flight are recorded nowhere else. */
 export const reservationsMissing = (partition: number, itemId: string): MalformedItemError =>
   cellsOf({ ...reservationKey(partition, itemId) }).malformed(
     A.reservations,

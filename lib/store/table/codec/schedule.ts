@@ -3,7 +3,7 @@
  * need.
  */
 
-import { z } from 'zod';
+import * as z from 'zod';
 import { inWords } from '../../../core/issues.ts';
 import type {
   Firing,
@@ -43,6 +43,8 @@ const ENTRY_KINDS = [
   'running',
   'paused',
   'blackout',
+  'full',
+  'units',
 ] as const satisfies FiringEntry['what'][];
 const JOB_STATES = [
   'scheduled',
@@ -52,6 +54,7 @@ const JOB_STATES = [
   'succeeded',
   'failed',
   'cancelled',
+  'expired',
   'gone',
 ] as const satisfies NonNullable<FiringEntry['jobState']>[];
 
@@ -93,7 +96,7 @@ const entry = z
     };
   });
 const firing = z.object({ atMs: instant, isManual: z.boolean() });
-/** The instant of a firing; negative if an operator asked for it. */
+/** The instant of a firing. It is negative if an operator asked for the firing. */
 const openRow = z.number().transform((at): Firing => ({ atMs: Math.abs(at), isManual: at < 0 }));
 const openRowOf = ({ atMs, isManual }: Firing): number => (isManual ? -atMs : atMs);
 const stateText = z.object({
@@ -149,11 +152,13 @@ const specText = z.object({
     mode: z.enum(['queued', 'onDemand']),
     fairnessKey: z.string(),
     resourceId: z.string().optional(),
+    keys: z.record(z.string(), z.string()).optional(),
+    units: z.record(z.string(), z.number()).optional(),
     tags: z.record(z.string(), z.string()).optional(),
   }),
 });
 
-/** The position of a schedule. */
+/** Returns the position of a schedule. */
 export const scheduleStanding = (state: ScheduleState): { readonly line: string; readonly rank: string } =>
   state.dueMs === undefined
     ? { line: stoppedSchedulesLineName(state.partition), rank: state.id }
@@ -165,7 +170,8 @@ export function encodeScheduleState(state: ScheduleState): Item {
   const { line, rank } = scheduleStanding(state);
   return {
     ...scheduleKey(id),
-    // The attribute is not `version`, because the index contains that one, so every change would be billed there too.
+    // This attribute is not called `version`, because the index contains that one, so every change would be billed
+    // there too.
     revision,
     [A.text]: JSON.stringify({
       ...rest,
@@ -209,7 +215,7 @@ export function decodeSchedule(state: Item | undefined, spec: Item | undefined):
 
 export const isScheduleItem = (item: Item): boolean => String(item.pk).startsWith(prefix);
 
-/** The key of a schedule's request, given the key of its state; undefined for the key of any other item. */
+/** Returns the key of a schedule's request, given the key of its state; undefined for the key of any other item. */
 export const specKeyBeside = ({ pk, sk }: ItemKey): ItemKey | undefined =>
   pk.startsWith(prefix) && sk === scheduleKey('').sk ? scheduleSpecKey(pk.slice(prefix.length)) : undefined;
 
@@ -223,7 +229,7 @@ export function isReadableSchedule(state: Item, spec: Item | undefined): boolean
   }
 }
 
-/** The partition in the name of the schedule's line; undefined: the item is in no line of schedules. */
+/** Returns the partition in the name of the schedule's line; undefined: the item is in no line of schedules. */
 export function partitionOfLine(item: Item): number | undefined {
   const [, digits] = /^(?:schedules|stopped)\/(\d{1,9})$/.exec(String(item[TABLE.line])) ?? [];
   return digits === undefined ? undefined : Number(digits);

@@ -2,6 +2,7 @@
 
 import { deflateRawSync } from 'node:zlib';
 import { costOf, unitsOf } from '../../../core/fairness.ts';
+import type { Uses } from '../../../core/limits.ts';
 import type { MalformedItemError } from '../../contract/errors.ts';
 import type {
   DeclarationProgress,
@@ -16,9 +17,11 @@ import type { PartitionSummary } from '../summary.ts';
 import { changedLedgers, type LedgerSnapshot } from '../summary-ledgers.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable } from './cells.ts';
+import { rowsOfUses, type UsesRow, usesOfRows } from './ledger.ts';
 import { packReservations, unescapeControls, unpackReservations } from './reservation.ts';
+import { packCounts, unpackCounts } from './statistics.ts';
 
-/** A set of positions as one number in base 36, with a bit for each position. */
+/** Packs a set of positions as one number in base 36, with a bit for each position. */
 function packPositions(positions: ReadonlySet<number>): string {
   let bits = 0n;
   for (const position of positions) bits |= 1n << BigInt(position);
@@ -35,8 +38,8 @@ function unpackPositions(packed: string): ReadonlySet<number> {
 }
 
 /**
- * Columns: the earliest instant, fairness keys, settled costs in whole units, and the last touch of each key relative to that instant.
- * Columns of whole numbers compress to half the size.
+ * Packs ledgers in columns: the earliest instant, fairness keys, settled costs in whole units, and the last touch of
+ * each key relative to that instant. Columns of whole numbers compress to half the size.
  */
 function packLedgers(ledgers: ReadonlyMap<string, Ledger>): string {
   const all = [...ledgers.values()];
@@ -46,23 +49,42 @@ function packLedgers(ledgers: ReadonlyMap<string, Ledger>): string {
     all.map(({ fairnessKey }) => fairnessKey),
     all.map(({ settledCostMs }) => unitsOf(settledCostMs)),
   ];
-  return JSON.stringify(all.length === 0 ? [] : [sinceMs, keys, costs, seen]);
+  // Only keys of limits with windows have uses.
+  const uses = all.some((ledger) => ledger.uses !== undefined)
+    ? [all.map((ledger) => (ledger.uses === undefined ? 0 : rowsOfUses(ledger.uses)))]
+    : [];
+  return JSON.stringify(all.length === 0 ? [] : [sinceMs, keys, costs, seen, ...uses]);
 }
 
 function unpackLedgers(packed: unknown): ReadonlyMap<string, Ledger> {
-  const [sinceMs = 0, keys = [], costs = [], seen = []] = packed as Columns;
+  const [sinceMs = 0, keys = [], costs = [], seen = [], uses = []] = packed as Columns;
   const ledgers = new Map<string, Ledger>();
   for (const [at, fairnessKey] of keys.entries()) {
     const settledCostMs = costOf(costs[at] ?? Number.NaN);
     const lastSeenMs = sinceMs + (seen[at] ?? Number.NaN);
     const isSound = Number.isFinite(settledCostMs) && Number.isFinite(lastSeenMs);
     if (typeof fairnessKey !== 'string' || !isSound) throw new TypeError(`entry ${at}`);
-    ledgers.set(fairnessKey, { fairnessKey, settledCostMs, lastSeenMs });
+    const rows = uses[at] ?? 0;
+    ledgers.set(fairnessKey, {
+      fairnessKey,
+      settledCostMs,
+      lastSeenMs,
+      ...(rows === 0 ? {} : { uses: usesOfRows(rows) }),
+    });
   }
   return ledgers;
 }
 
-type Columns = readonly [] | readonly [number, readonly string[], readonly number[], readonly number[]];
+type Columns =
+  | readonly []
+  | readonly [
+      number,
+      readonly string[],
+      readonly number[],
+      readonly number[],
+      (readonly (0 | readonly UsesRow[])[])?,
+    ];
+
 const packEstimates = (estimates: ReadonlyMap<string, EstimateRecord>): string =>
   JSON.stringify(
     [...estimates.values()].map(({ type, meanMs, varianceMs2, samples, lastSeenMs }) => [
@@ -109,10 +131,10 @@ function unpackBatches(packed: unknown): PartitionSummary['batches'] {
   );
 }
 
-const packAttendance = ({ sinceMs, atMs, heldBackSinceMs }: Observation): string =>
+const packObservation = ({ sinceMs, atMs, heldBackSinceMs }: Observation): string =>
   JSON.stringify([sinceMs, atMs, ...(heldBackSinceMs === undefined ? [] : [heldBackSinceMs])]);
 
-function unpackAttendance(packed: unknown): Observation {
+function unpackObservation(packed: unknown): Observation {
   const [sinceMs, atMs, heldBackSinceMs] = packed as readonly [number, number, number?];
   if (![sinceMs, atMs, heldBackSinceMs ?? 0].every(Number.isFinite)) throw new TypeError('instants');
   return { sinceMs, atMs, ...(heldBackSinceMs === undefined ? {} : { heldBackSinceMs }) };
@@ -167,20 +189,24 @@ function unpackCarried(packed: unknown): DeclarationProgress {
   };
 }
 
+const packUses = (uses: Uses): string => JSON.stringify(rowsOfUses(uses));
+
 /** The attributes that hold JSON. Each is a single line of text. */
 const TEXTS = [
   A.ledgers,
   A.estimates,
   A.batches,
   A.inline,
-  A.attendance,
+  A.observation,
   A.quiet,
+  A.uses,
+  A.counted,
   A.carried,
   A.ledgersSince,
   A.namedBatches,
   A.goneSince,
 ] as const;
-/** More than any summary. Anything larger was damaged, or written by other software. */
+/** More bytes than any summary has. Anything larger was damaged, or written by other software. */
 const TEXTS_BYTES_MAX = 4 * 1024 * 1024;
 
 /** @param commitId - names the commit that wrote it, so that a repeated commit recognizes its own success */
@@ -203,7 +229,7 @@ function compressed(item: Item): Item {
   return writeUnitsOf(itemBytes(packed)) < units ? packed : item;
 }
 
-/** The item with its JSON attributes uncompressed. */
+/** Returns the item with its JSON attributes uncompressed. */
 function withPlainTexts(item: Item): Item {
   if (item[A.texts] === undefined) return item;
   const texts = cellsOf(item).inflated(A.texts, 'texts', TEXTS_BYTES_MAX, (text) => text.split('\n'));
@@ -211,7 +237,7 @@ function withPlainTexts(item: Item): Item {
   return { ...item, ...Object.fromEntries(named) };
 }
 
-/** The uncompressed item, which is its largest possible form. */
+/** Returns the uncompressed item, which is its largest possible form. */
 export function plainSummary(partition: number, summary: PartitionSummary, commitId: string): Item {
   return {
     ...summaryKey(partition),
@@ -229,15 +255,17 @@ export function plainSummary(partition: number, summary: PartitionSummary, commi
     [A.inline]: summary.inline.size === 0 ? undefined : packReservations(summary.inline.values()),
     [A.namedBatches]: summary.named.size === 0 ? undefined : JSON.stringify([...summary.named]),
     [A.parks]: summary.parks ? true : undefined,
-    [A.attendance]: summary.attendance === undefined ? undefined : packAttendance(summary.attendance),
+    [A.observation]: summary.observation === undefined ? undefined : packObservation(summary.observation),
     [A.quiet]: summary.quiet === undefined ? undefined : packQuiet(summary.quiet),
     [A.unseenUntilMs]: summary.unseenUntilMs,
+    [A.uses]: summary.uses === undefined ? undefined : packUses(summary.uses),
+    [A.counted]: summary.counted === undefined ? undefined : packCounts(summary.counted),
     [A.carried]: summary.carried === undefined ? undefined : packCarried(summary.carried),
     [A.chargedMean]: summary.chargedMean,
   };
 }
 
-/** The uncompressed snapshot. */
+/** Returns the uncompressed snapshot. */
 export const plainLedgerSnapshot = (partition: number, { version, ledgers }: LedgerSnapshot): Item => ({
   ...ledgerSnapshotKey(partition),
   [A.version]: version,
@@ -250,8 +278,8 @@ export function decodeLedgerSnapshot(item: Item): LedgerSnapshot {
 }
 
 /**
- * The version of the snapshot that a summary names; undefined: it names none, or the attribute cannot be read. A snapshot of a version is
- * written once, so a process that has read it need not read it again.
+ * Returns the version of the snapshot that a summary names; undefined: it names none, or the attribute cannot be read.
+ * A snapshot of a version is written once, so a process that has read it need not read it again.
  */
 export const baseVersionOf = (item: Item): number | undefined => {
   const version = item[A.baseVersion];
@@ -262,17 +290,22 @@ export const baseVersionOf = (item: Item): number | undefined => {
 export const matchesSnapshot = (item: Item, base: LedgerSnapshot | undefined): boolean =>
   item[A.baseVersion] === undefined || item[A.baseVersion] === base?.version;
 
-/** The error for a summary whose snapshot is missing or cannot be read. */
+/** Returns the error for a summary whose snapshot is missing or cannot be read. */
 export const snapshotMissing = (item: Item): MalformedItemError =>
   cellsOf(item).malformed(A.baseVersion, 'the version of the snapshot of ledgers');
 
-/** The id of the commit that wrote a summary, and the summary's version, which parking may have raised since. */
+/**
+ * Returns the id of the commit that wrote a summary, and the summary's version, which parking may have raised since.
+ */
 export const commitOf = (item: Item): { readonly commitId: unknown; readonly version: number } => ({
   commitId: item[A.commitId],
   version: cellsOf(item).count(A.version),
 });
 
-/** @param base - the snapshot that was read with it; if the summary names another one, only the ledgers in the summary are returned */
+/**
+ * @param base - the snapshot of ledgers that was read beside the summary. If the summary names a different snapshot, only the ledgers in
+ *   the summary itself are returned
+ */
 export function decodeSummary(item: Item, base?: LedgerSnapshot): PartitionSummary {
   const cells = cellsOf(withPlainTexts(item));
   return {
@@ -289,9 +322,11 @@ export function decodeSummary(item: Item, base?: LedgerSnapshot): PartitionSumma
     inline: cells.has(A.inline) ? cells.packed(A.inline, unpackReservations, unescapeControls) : new Map(),
     named: cells.has(A.namedBatches) ? cells.packed(A.namedBatches, unpackNames) : new Set(),
     parks: cells.has(A.parks),
-    ...(cells.has(A.attendance) ? { attendance: cells.packed(A.attendance, unpackAttendance) } : {}),
+    ...(cells.has(A.observation) ? { observation: cells.packed(A.observation, unpackObservation) } : {}),
     ...(cells.has(A.quiet) ? { quiet: cells.packed(A.quiet, unpackQuiet) } : {}),
     ...(cells.has(A.unseenUntilMs) ? { unseenUntilMs: cells.number(A.unseenUntilMs) } : {}),
+    ...(cells.has(A.uses) ? { uses: cells.packed(A.uses, usesOfRows) } : {}),
+    ...(cells.has(A.counted) ? { counted: cells.packed(A.counted, unpackCounts) } : {}),
     ...(cells.has(A.carried) ? { carried: cells.packed(A.carried, unpackCarried) } : {}),
     ...(cells.has(A.chargedMean) ? { chargedMean: cells.count(A.chargedMean) } : {}),
   };

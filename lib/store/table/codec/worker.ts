@@ -24,7 +24,10 @@ export function encodeWorkerRecord(partition: number, worker: WorkerRecord): Ite
   };
 }
 
-/** The record is kept long after it has expired, because an earlier incarnation may have had a longer lease. */
+/**
+ * Returns the `ttl` of a worker's record. The record is kept long after it has expired, because an earlier incarnation
+ * may have had a longer lease.
+ */
 export const workerTtlSec = ({ expiresAtMs }: Pick<WorkerRecord, 'expiresAtMs'>): number =>
   ttlSec(expiresAtMs + WORKER_KEPT_MS);
 
@@ -59,9 +62,8 @@ export function decodeWorkerRecord(item: Item): WorkerRecord {
 }
 
 /**
- * The substitute for a worker's record that cannot be read: a worker without a slot that never expires, because its jobs may be running.
- * Undefined once the record's `ttl` is over.
- *
+ * Returns the substitute for a worker's record that cannot be read: a worker without a slot that never expires, because
+ * its jobs may be running. Undefined once the record's `ttl` is over.
  * @throws MalformedItemError `cause`, if the item does not say whose record it is
  */
 export function unreadableWorker(

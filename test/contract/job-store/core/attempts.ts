@@ -11,7 +11,8 @@ import type { JobStoreHarness } from '../../harness.ts';
 import { CONCURRENT_MS, EXPIRES_AT_MS, FAILURE, retryAt, type StoreSuite, SUCCESS, times } from '../suite.ts';
 
 export function attemptsContract(suite: StoreSuite<CoreStore>): void {
-  const { freshPartition, created, stored, claimedJob, runningJob, finish, untilLine, untilDue } = suite;
+  const { freshPartition, created, stored, claimedJob, runningJob, endedJob, finish, untilLine, untilDue } =
+    suite;
   let store: CoreStore;
   let harness: JobStoreHarness<CoreStore>;
   beforeAll(() => {
@@ -320,7 +321,7 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
 
     it('refuses an attempt whose job was given to another claim', async () => {
       const { job, worker } = await runningJob();
-      await store.loseWorker({ job, verdict: retryAt(NOW_MS), nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
+      await store.endUnfinished({ job, verdict: retryAt(NOW_MS), nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
       const [pending] = await store.promote({ jobs: [await stored(job.id)], nowMs: NOW_MS });
       if (pending === undefined) throw new Error('not promoted');
       expect(await finish(job, worker, SUCCESS)).toEqual({ kind: 'superseded' });
@@ -349,7 +350,9 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
         expect(now.version).toBe(5);
         expect(await finish(job, worker, verdict)).toMatchObject({ kind: 'finished', job: { version: 5 } });
         // Whoever gives the worker up meant this attempt, too, but did not end it.
-        expect(await store.loseWorker({ job, verdict, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS })).toEqual({
+        expect(
+          await store.endUnfinished({ job, verdict, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
+        ).toEqual({
           kind: 'superseded',
         });
         expect(await stored(job.id)).toEqual(now);
@@ -363,7 +366,7 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
           finish(job, worker, SUCCESS),
           finish(job, worker, FAILURE),
           finish(job, worker, retryAt(NOW_MS)),
-          store.loseWorker({ job, verdict: retryAt(NOW_MS), nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
+          store.endUnfinished({ job, verdict: retryAt(NOW_MS), nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
         ]);
         expect(outcomes.filter((outcome) => outcome.kind === 'finished')).toHaveLength(1);
         expect((await stored(job.id)).version).toBe(4);
@@ -377,7 +380,7 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
       expect(await finish(job, worker, FAILURE)).toEqual({ kind: 'superseded' });
       expect(await finish(job, worker, retryAt(NOW_MS))).toEqual({ kind: 'superseded' });
       expect(
-        await store.loseWorker({ job, verdict: FAILURE, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
+        await store.endUnfinished({ job, verdict: FAILURE, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
       ).toEqual({ kind: 'superseded' });
       expect(await stored(job.id)).toEqual(done);
     });
@@ -387,7 +390,7 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
     it('schedules the job again and counts the worker, not an attempt', async () => {
       const partition = freshPartition();
       const { job } = await runningJob(aJob({ partition }));
-      const outcome = await store.loseWorker({
+      const outcome = await store.endUnfinished({
         job,
         verdict: retryAt(NOW_MS + 50),
         nowMs: NOW_MS + 40,
@@ -410,7 +413,7 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
       const partition = freshPartition();
       const { job } = await runningJob(aJob({ partition, readyAtMs: NOW_MS - 9_000 }));
       const younger = await created(aJob({ partition, readyAtMs: NOW_MS - 8_000 }));
-      await store.loseWorker({
+      await store.endUnfinished({
         job,
         verdict: retryAt(NOW_MS + 40),
         nowMs: NOW_MS + 40,
@@ -428,7 +431,7 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
 
     it('can fail the job for good', async () => {
       const { job } = await runningJob();
-      const outcome = await store.loseWorker({
+      const outcome = await store.endUnfinished({
         job,
         verdict: FAILURE,
         nowMs: NOW_MS + 40,
@@ -444,7 +447,7 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
     it('needs a job that says whose attempt it is', async () => {
       const job = await created(aJob());
       await expect(
-        store.loseWorker({ job, verdict: FAILURE, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
+        store.endUnfinished({ job, verdict: FAILURE, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
       ).rejects.toThrow('no claim');
       await expect(finish(job, aWorker(), SUCCESS)).rejects.toThrow('no claim');
       await expect(store.saveCheckpoint({ job, worker: aWorker(), checkpoint: 1 })).rejects.toThrow(
@@ -462,14 +465,14 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
       await store.startJob({ ...worker, jobId: job.id, claimId: request.claimId, nowMs: NOW_MS });
       const running = await stored(job.id);
       expect(
-        await store.loseWorker({ job, verdict: FAILURE, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
+        await store.endUnfinished({ job, verdict: FAILURE, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS }),
       ).toEqual({ kind: 'superseded' });
       expect(await stored(job.id)).toEqual(running);
     });
 
     it('makes the late finish of that worker count for nothing', async () => {
       const { job, worker } = await runningJob();
-      await store.loseWorker({ job, verdict: FAILURE, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
+      await store.endUnfinished({ job, verdict: FAILURE, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
       const lost = await stored(job.id);
       expect(await finish(job, worker, SUCCESS)).toEqual({ kind: 'superseded' });
       expect(await stored(job.id)).toEqual(lost);
@@ -481,7 +484,7 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
       const { job, worker } = await runningJob();
       expect(await store.saveCheckpoint({ job, worker, checkpoint: { page: 3 } })).toBe('applied');
       expect(await stored(job.id)).toMatchObject({ state: 'running', checkpoint: { page: 3 } });
-      await store.loseWorker({ job, verdict: retryAt(NOW_MS), nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
+      await store.endUnfinished({ job, verdict: retryAt(NOW_MS), nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
       const [pending] = await store.promote({ jobs: [await stored(job.id)], nowMs: NOW_MS });
       if (pending === undefined) throw new Error('not promoted');
       const request = aClaimRequest(pending);
@@ -502,7 +505,7 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
         isFromStart: true,
       } as const;
       await store.saveCheckpoint({ job, worker, checkpoint: { page: 3 } });
-      await store.loseWorker({ job, verdict: fromStart, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
+      await store.endUnfinished({ job, verdict: fromStart, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
       const after = await stored(job.id);
       expect(after).toMatchObject({ state: 'scheduled', workersLost: 1 });
       expect(after).not.toHaveProperty('checkpoint');
@@ -517,7 +520,7 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
       expect(await store.saveSteps({ job, worker, steps: { mail: {} } })).toBe('applied');
       expect(await store.saveSteps({ job, worker, steps })).toBe('applied');
       expect(await stored(job.id)).toMatchObject({ checkpoint: { page: 3 }, steps });
-      await store.loseWorker({ job, verdict: fromStart, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
+      await store.endUnfinished({ job, verdict: fromStart, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
       expect((await stored(job.id)).steps).toEqual(steps);
       await untilDue(job.partition, NOW_MS, [job.id]);
     });
@@ -606,11 +609,13 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
 
   describe('what an attempt counts as that its worker does not finish', () => {
     const lose = (job: Job, as: Unfinished, verdict: Verdict = retryAt(NOW_MS + 4_000)) =>
-      store.loseWorker({ job, verdict, as, nowMs: NOW_MS + 50, expiresAtMs: EXPIRES_AT_MS });
+      store.endUnfinished({ job, verdict, as, nowMs: NOW_MS + 50, expiresAtMs: EXPIRES_AT_MS });
 
     it.each<[Unfinished, Partial<Job>]>([
       ['lost', { attempt: 1, workersLost: 1, readyAtMs: NOW_MS }],
       ['released', { attempt: 1, workersLost: 0, readyAtMs: NOW_MS }],
+      ['rested', { attempt: 1, workersLost: 0, readyAtMs: NOW_MS }],
+      ['parked', { attempt: 1, workersLost: 0, readyAtMs: NOW_MS }],
       ['failed', { attempt: 2, workersLost: 0, readyAtMs: NOW_MS + 4_000 }],
     ])('is what is said: %s, once, however often it is said', async (as, counted) => {
       const { job } = await runningJob();
@@ -620,6 +625,26 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
       expect(await lose(job, as)).toMatchObject({ kind: 'finished', job: { version: after.version } });
       expect(await stored(job.id)).toEqual(after);
       expect(after.history?.entries).toMatchObject([{ kind: 'attempt', outcome: as }]);
+    });
+
+    it('keeps the state of a parked job until it is parked again, and no error', async () => {
+      const { job } = await runningJob();
+      const parked = { kind: 'retry', runAtMs: NOW_MS + 4_000, parkedState: { page: 2 } } as const;
+      await lose({ ...job, error: { name: 'Error', message: 'of the attempt before' } }, 'parked', parked);
+      const after = await stored(job.id);
+      expect(after).toMatchObject({ state: 'scheduled', runAtMs: NOW_MS + 4_000, parkedState: { page: 2 } });
+      expect(after).not.toHaveProperty('error');
+      expect(after.history?.entries[0]).toMatchObject({
+        outcome: 'parked',
+        next: { runAtMs: NOW_MS + 4_000 },
+      });
+    });
+
+    it('cancels a job that was asked to stop before its handler parked it', async () => {
+      const { job } = await runningJob();
+      await store.cancelJob({ jobId: job.id, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
+      await lose(job, 'parked', { kind: 'retry', runAtMs: NOW_MS + 4_000, parkedState: null });
+      expect(await stored(job.id)).toMatchObject({ state: 'cancelled', attempt: 1 });
     });
 
     it('is known from the job: why its handler was given up is kept until the attempt ends', async () => {
@@ -653,21 +678,13 @@ export function attemptsContract(suite: StoreSuite<CoreStore>): void {
   describe('a job that has ended', () => {
     afterEach(() => harness.setClock(NOW_MS));
 
-    /** A job that ended, and is kept so long. */
-    const ended = async (keptMs: number, verdict: Verdict): Promise<Job> => {
-      const { job, worker } = await runningJob();
-      const expiresAtMs = NOW_MS + keptMs;
-      await store.finishJob({ ...worker, job, verdict, nowMs: NOW_MS + 9, expiresAtMs });
-      return stored(job.id);
-    };
-
     // Tables count in seconds: what expires within one is there until then at least, and gone when the second ends.
     it.each([
       ['at a full second', 10_000, 10_000],
       ['early in a second', 10_001, 11_000],
       ['late in a second', 10_999, 11_000],
     ])('keeps its id until it expires %s, to the very millisecond', async (_, keptMs, goneMs) => {
-      const job = await ended(keptMs, SUCCESS);
+      const job = await endedJob(keptMs, SUCCESS);
       const other = { ...job, state: 'pending' as const, contentHash: 'other' };
       const { result: _result, claim: _claim, worker: _worker, ...fresh } = other;
       harness.setClock(NOW_MS + keptMs - 1);

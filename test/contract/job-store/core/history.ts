@@ -48,7 +48,7 @@ export function jobHistoryContract(storeOf: () => CoreStore): void {
   const finish = (job: Job, worker: WorkerIdentity, verdict: Verdict, nowMs = NOW_MS + 9) =>
     storeOf().finishJob({ ...worker, job, verdict, nowMs, expiresAtMs: EXPIRES_AT_MS });
   const lose = (job: Job, verdict: Verdict, nowMs = NOW_MS + 30) =>
-    storeOf().loseWorker({ job, verdict, nowMs, expiresAtMs: EXPIRES_AT_MS });
+    storeOf().endUnfinished({ job, verdict, nowMs, expiresAtMs: EXPIRES_AT_MS });
 
   describe('the history of a job', () => {
     it('is not written for one that runs once, and tells of it', async () => {

@@ -11,7 +11,7 @@ import { aWorker } from '../../../fixtures/factories/worker.ts';
 import { ODD_NAMES, SUITE_TYPE } from '../../harness.ts';
 import { CONCURRENT_MS, EXPIRES_AT_MS, SHOWN, type StoreSuite, SUCCESS, times } from '../suite.ts';
 
-export function linesContract(suite: StoreSuite<CoreStore>): void {
+export function linesContract(suite: StoreSuite<CoreStore>, isOneProcess = true): void {
   const { freshPartition, created, stored, finish, commit, untilLine, untilDue, untilKeys } = suite;
   let store: CoreStore;
   beforeAll(() => {
@@ -315,41 +315,44 @@ export function linesContract(suite: StoreSuite<CoreStore>): void {
       expect(keys.map(({ rankCostMs }) => rankCostMs)).toEqual(ledgers.map((each) => each.settledCostMs));
     });
 
-    it('come to the front when a pass that has met them there charges them less, and trail when it charges them more', async () => {
-      const partition = freshPartition();
-      const charge = chargesIn(partition);
-      await charge('b', 50);
-      await charge('a', 100);
-      await charge('c', 200);
-      const lines = ['a', 'b', 'c'].map((fairnessKey) => aReadyLine({ fairnessKey }));
-      await store.announceLines({ partition, lines, nowMs: NOW_MS });
-      await untilKeys(partition, SUITE_TYPE, ['b', 'a', 'c']);
-      await store.readKeys({ partition, type: SUITE_TYPE, limit: 2 });
-      await charge('a', 10);
-      await charge('b', 300);
-      await store.tidy({ partition });
-      await untilKeys(partition, SUITE_TYPE, ['a', 'b', 'c']);
-      const { keys } = await store.readKeys({ partition, type: SUITE_TYPE, limit: 3 });
-      expect(keys.map(({ rankCostMs }) => rankCostMs)).toEqual([10, 50, 200]);
-    });
+    // A process remembers the keys that it has met, until it tidies.
+    if (isOneProcess) {
+      it('come to the front when a pass that has met them there charges them less, and trail when it charges them more', async () => {
+        const partition = freshPartition();
+        const charge = chargesIn(partition);
+        await charge('b', 50);
+        await charge('a', 100);
+        await charge('c', 200);
+        const lines = ['a', 'b', 'c'].map((fairnessKey) => aReadyLine({ fairnessKey }));
+        await store.announceLines({ partition, lines, nowMs: NOW_MS });
+        await untilKeys(partition, SUITE_TYPE, ['b', 'a', 'c']);
+        await store.readKeys({ partition, type: SUITE_TYPE, limit: 2 });
+        await charge('a', 10);
+        await charge('b', 300);
+        await store.tidy({ partition });
+        await untilKeys(partition, SUITE_TYPE, ['a', 'b', 'c']);
+        const { keys } = await store.readKeys({ partition, type: SUITE_TYPE, limit: 3 });
+        expect(keys.map(({ rankCostMs }) => rankCostMs)).toEqual([10, 50, 200]);
+      });
 
-    it('come to the front by ledgers that a load shows, if they stand too far behind', async () => {
-      const partition = freshPartition();
-      const charge = chargesIn(partition);
-      await charge('a', 100);
-      await charge('z', 1_000);
-      const lines = ['a', 'z'].map((fairnessKey) => aReadyLine({ fairnessKey }));
-      await store.announceLines({ partition, lines, nowMs: NOW_MS });
-      await untilKeys(partition, SUITE_TYPE, ['a', 'z']);
-      await charge('a', 10);
-      // Nobody has met the key so far.
-      await store.tidy({ partition });
-      await store.loadPartition({ partition, nowMs: NOW_MS });
-      await store.readKeys({ partition, type: SUITE_TYPE, limit: 1 });
-      await store.tidy({ partition });
-      const [a] = await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['a'] });
-      expect(a?.rankCostMs).toBe(10);
-    });
+      it('come to the front by ledgers that a load shows, if they stand too far behind', async () => {
+        const partition = freshPartition();
+        const charge = chargesIn(partition);
+        await charge('a', 100);
+        await charge('z', 1_000);
+        const lines = ['a', 'z'].map((fairnessKey) => aReadyLine({ fairnessKey }));
+        await store.announceLines({ partition, lines, nowMs: NOW_MS });
+        await untilKeys(partition, SUITE_TYPE, ['a', 'z']);
+        await charge('a', 10);
+        // Nobody has met the key so far.
+        await store.tidy({ partition });
+        await store.loadPartition({ partition, nowMs: NOW_MS });
+        await store.readKeys({ partition, type: SUITE_TYPE, limit: 1 });
+        await store.tidy({ partition });
+        const [a] = await store.readBacklogs({ partition, type: SUITE_TYPE, fairnessKeys: ['a'] });
+        expect(a?.rankCostMs).toBe(10);
+      });
+    }
 
     it('stand in front again once they were away, and are not moved from where nobody saw them', async () => {
       const partition = freshPartition();

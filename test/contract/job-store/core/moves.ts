@@ -79,7 +79,7 @@ export function movesContract(suite: StoreSuite<CoreStore>): void {
       [
         'its worker is gone',
         (job: Job) =>
-          store.loseWorker({
+          store.endUnfinished({
             job,
             verdict: retryAt(NOW_MS),
             nowMs: NOW_MS + 9,

@@ -34,9 +34,10 @@ export function partitionContract(suite: StoreSuite<CoreStore>): void {
         version: 1,
         parks: false,
         reservations: [reservation],
-        gone: [],
+        expiredWorkers: [],
         workers: [],
         controls: [],
+        endedControls: [],
         ledgers: [],
         estimates: [],
         loans: [],
@@ -310,15 +311,16 @@ export function partitionContract(suite: StoreSuite<CoreStore>): void {
 
     it('remembers how steadily the partition is read, until another commit says so', async () => {
       const partition = freshPartition();
-      const attendanceNow = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).attendance;
-      expect(await attendanceNow()).toBeUndefined();
-      const attendance = { sinceMs: NOW_MS - 5_000, atMs: NOW_MS };
-      await commit(partition, { attendance });
+      const observationNow = async () =>
+        (await store.loadPartition({ partition, nowMs: NOW_MS })).observation;
+      expect(await observationNow()).toBeUndefined();
+      const observation = { sinceMs: NOW_MS - 5_000, atMs: NOW_MS };
+      await commit(partition, { observation });
       await commit(partition, { ledgers: [aLedger()] });
-      expect(await attendanceNow()).toEqual(attendance);
-      const held = { ...attendance, atMs: NOW_MS + 1, heldBackSinceMs: NOW_MS + 1 };
-      await commit(partition, { attendance: held });
-      expect(await attendanceNow()).toEqual(held);
+      expect(await observationNow()).toEqual(observation);
+      const held = { ...observation, atMs: NOW_MS + 1, heldBackSinceMs: NOW_MS + 1 };
+      await commit(partition, { observation: held });
+      expect(await observationNow()).toEqual(held);
     });
 
     it('remembers the last look at the workers, and of two that come at once lets one go on', async () => {
@@ -408,9 +410,10 @@ export function partitionContract(suite: StoreSuite<CoreStore>): void {
         version: 0,
         parks: false,
         reservations: [],
-        gone: [],
+        expiredWorkers: [],
         workers: [],
         controls: [],
+        endedControls: [],
         ledgers: [],
         estimates: [],
         loans: [],

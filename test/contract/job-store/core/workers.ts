@@ -60,11 +60,11 @@ export function workersContract(suite: StoreSuite<CoreStore>): void {
       await store.heartbeat({ partition, record: later });
       expect(await store.loadPartition({ partition, nowMs: NOW_MS + 4_999 })).toMatchObject({
         workers: [later],
-        gone: [],
+        expiredWorkers: [],
       });
       expect(await store.loadPartition({ partition, nowMs: NOW_MS + 5_000 })).toMatchObject({
         workers: [],
-        gone: [later],
+        expiredWorkers: [later],
       });
     });
 
@@ -158,8 +158,8 @@ export function workersContract(suite: StoreSuite<CoreStore>): void {
       await store.registerWorker({ partition, record: former });
       await store.registerWorker({ partition, record: current });
       expect(await store.deregisterWorker({ partition, worker: current })).toBe('applied');
-      const { workers, gone } = await store.loadPartition({ partition, nowMs: NOW_MS });
-      expect([workers, gone.map(({ expiresAtMs }) => expiresAtMs)]).toEqual([
+      const { workers, expiredWorkers } = await store.loadPartition({ partition, nowMs: NOW_MS });
+      expect([workers, expiredWorkers.map(({ expiresAtMs }) => expiresAtMs)]).toEqual([
         [],
         left === 0 ? [] : [former.expiresAtMs],
       ]);

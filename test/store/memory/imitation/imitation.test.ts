@@ -1,8 +1,8 @@
 /** What the memory store imitates when it is asked to, each by itself. */
 import { describe, expect, it } from 'vitest';
+import { VirtualTime } from '../../../../lib/local/virtual-time.ts';
 import type { StoreImitation } from '../../../../lib/store/memory/imitation/imitation.ts';
 import { MemoryJobStore } from '../../../../lib/store/memory/store.ts';
-import { VirtualTime } from '../../../../lib/testing/virtual-time.ts';
 import { suitePlace } from '../../../contract/harness.ts';
 import { aClaimRequest } from '../../../fixtures/factories/claim-request.ts';
 import { aCommit } from '../../../fixtures/factories/commit.ts';
