@@ -5,7 +5,6 @@
  */
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
-import { ValidationError } from '../core/errors.ts';
 import type { Job, Json, MovingJob } from '../core/job.ts';
 import { jsonOf } from '../core/json.ts';
 import type { Metrics } from '../metrics/contract.ts';
@@ -15,7 +14,7 @@ import type { SubmitStore } from '../store/contract/verbs.ts';
 import { AttemptError } from './errors.ts';
 import { jobErrorOf } from './thrown.ts';
 
-/** How often a worker looks up its running jobs by default. Jobs that end sooner cost no read. */
+/** How often a worker looks up its running jobs by default, in milliseconds. A job that ends sooner costs no read. */
 export const WATCH_EVERY_MS = 10_000;
 
 export interface WatchOptions {
@@ -53,7 +52,10 @@ function reasonToStop(running: MovingJob, now: MovingJob | undefined): Error | u
   return new AttemptError('JobCancelled', `job ${running.id} was cancelled; stop and clean up`);
 }
 
-/** One worker's watch over the jobs that it runs. It reads nothing while no job has run for longer than `everyMs`. */
+/**
+ * Returns one worker's watch over the jobs that it runs. It reads nothing while no job has run for longer than
+ * `everyMs`.
+ */
 export function watchJobs({ store, clock, log, everyMs = WATCH_EVERY_MS }: WatchOptions): Watch {
   const watched = new Set<Watched>();
   let watching: AbortController | undefined;
@@ -113,14 +115,14 @@ export type Deadlines = (afterMs: number, over: () => void) => () => void;
 interface Deadline {
   readonly atMonotonicMs: number;
   readonly over: () => void;
-  /** Its index among the deadlines that wait; -1 once it does not wait any more. */
+  /** The deadline's index among those that wait; -1: it does not wait any more. */
   at: number;
 }
 
-/** One worker's deadlines: a single timer serves all of them, and none runs while there are no attempts. */
+/** Returns one worker's deadlines: a single timer serves all of them, and none runs while there are no attempts. */
 export function createDeadlines(clock: Clock): Deadlines {
-  // An array, not a Set: a Set that keeps filling and emptying reallocates its table each time. Old tables keep newer
-  // ones, and all that their attempts hold, from the collector's quick rounds.
+  // This is an array, because a Set that keeps filling and emptying reallocates its table each time. Old tables keep
+  // newer ones, and all that their attempts hold, from the quick rounds of the garbage collector.
   const waiting: Deadline[] = [];
   let sleep: { readonly untilMonotonicMs: number; readonly end: AbortController } | undefined;
 
@@ -143,7 +145,8 @@ export function createDeadlines(clock: Clock): Deadlines {
     endSleep();
     const end = new AbortController();
     sleep = { untilMonotonicMs, end };
-    // Whole milliseconds: a remainder from rounding would be slept for again and again.
+    // The time is rounded up to whole milliseconds, because a remainder from rounding would be slept for again and
+    // again.
     await clock.sleep(Math.ceil(untilMonotonicMs - clock.monotonicMs()), end.signal);
     if (end.signal.aborted) return;
     sleep = undefined;
@@ -187,7 +190,7 @@ export interface ProgressOptions {
   readonly pass: (latest: Json, job: Job) => void;
 }
 
-/** Passes on the latest progress: the first at once, later ones at most once per `everyMs`. */
+/** Returns a function that passes on the latest progress: the first at once, later ones at most once per `everyMs`. */
 export function throttleProgress({ clock, log, everyMs, pass }: ProgressOptions): Progress {
   const ended = new AbortController();
   let passedAtMs = Number.NEGATIVE_INFINITY;
@@ -208,31 +211,33 @@ export function throttleProgress({ clock, log, everyMs, pass }: ProgressOptions)
   return {
     say: (job, said) => {
       if (ended.signal.aborted) return;
-      let stored: Json;
-      try {
-        stored = progressIn(said);
-      } catch (error) {
+      const stored = progressIn(said, (error) => {
         log.warn(`progress is dropped: it is not JSON of at most ${PROGRESS_BYTES_MAX} bytes`, {
           jobId: job.id,
-          error: jobErrorOf(error).message,
+          error,
         });
-        return;
-      }
-      // Checked here as well as by the timer, which is late while a handler keeps the event loop busy.
+      });
+      if (stored === undefined) return;
+      // The time is checked here as well as by the timer, which is late while a handler keeps the event loop busy.
       if (clock.monotonicMs() >= passedAtMs + everyMs) return passOn(job, stored);
       waiting = { job, said: stored };
       if (!isWaiting) void waitToPassOn();
     },
-    end: () => ended.abort(),
+    end: () => ended.abort('over'),
   };
 }
 
-/** A copy of the progress as JSON. @throws ValidationError - it is not JSON, or too large */
-function progressIn(said: unknown): Json {
-  const json = jsonOf(said, 'report');
-  const bytes = Buffer.byteLength(JSON.stringify(json), 'utf8');
-  if (bytes <= PROGRESS_BYTES_MAX) return json;
-  throw new ValidationError('', `it has ${bytes} bytes`);
+/** Returns a copy of the progress; undefined if it is not JSON or too large, after `onDropped` was told why. */
+export function progressIn(said: unknown, onDropped: (why: string) => void): Json | undefined {
+  try {
+    const json = jsonOf(said, 'report');
+    const bytes = Buffer.byteLength(JSON.stringify(json), 'utf8');
+    if (bytes <= PROGRESS_BYTES_MAX) return json;
+    onDropped(`it has ${bytes} bytes`);
+  } catch (error) {
+    onDropped(jobErrorOf(error).message);
+  }
+  return undefined;
 }
 
 /**

@@ -10,7 +10,10 @@ export type WorkerClient<Declared extends Jobs = Jobs> = SchedulerClient<Declare
 
 /** The client of one function or process, made with its first use. */
 export interface OwnClient {
-  /** @throws EnvironmentError - a variable is missing */
+  /**
+   * Returns the client.
+   * @throws EnvironmentError - a variable is missing
+   */
   readonly get: () => WorkerClient;
   readonly close: () => void;
 }
@@ -24,13 +27,19 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const isSet = (environment: Environment, name: string): boolean => (environment[name] ?? '') !== '';
 
-/** @throws EnvironmentError - it names a variable that is missing, and what to grant */
+/**
+ * Throws the error for a function or process whose environment names no scheduler.
+ * @throws EnvironmentError - it names a variable that is missing, and what to grant
+ */
 export function clientMissing(environment: Environment = {}): never {
   const setting = VARIABLES.find((name) => !isSet(environment, name)) ?? VARIABLES[0];
   throw new EnvironmentError(`${setting} is not set${WAY_OUT}`, { setting });
 }
 
-/** @param jobs - the worker's declared jobs, which type its client */
+/**
+ * Makes the client for the scheduler that the environment names.
+ * @param jobs - the worker's declared jobs, which type its client
+ */
 export async function clientFrom(environment: Environment, jobs?: Jobs | undefined): Promise<OwnClient> {
   if (!VARIABLES.every((name) => isSet(environment, name)))
     return { get: () => clientMissing(environment), close: () => {} };

@@ -13,17 +13,17 @@ import { declaredTerms, type RunContext } from './run-job.ts';
 
 export interface DeadFunctionContext
   extends Pick<RunContext, 'configuration' | 'typeUnder' | 'random' | 'log'> {
-  readonly store: Pick<PassStore, 'lookUpJobs' | 'loseWorker'>;
+  readonly store: Pick<PassStore, 'lookUpJobs' | 'endUnfinished'>;
   readonly clock: Clock;
 }
 
 /** The state of a job's attempt, as a message that could not start the job finds it. */
 export type Found =
-  /** It has ended, or another claim holds the job. */
+  /** The attempt has ended, or another claim holds the job. */
   | 'over'
-  /** It may still run. */
+  /** The attempt may still run. */
   | 'running'
-  /** Its function died. The attempt was ended, and the type's policy decides what follows. */
+  /** The function of the attempt died. The attempt was ended, and the type's policy decides what follows. */
   | 'ended';
 
 /** Ends the attempt of a function that died, long before a pass would check it. Fenced by the attempt's claim. */
@@ -34,7 +34,7 @@ export async function endAttemptOfDeadFunction(
   const { store, clock } = context;
   const [job] = await store.lookUpJobs({ ids: [jobId] });
   if (job?.state !== 'running' || job.claim?.claimId !== claimId) return 'over';
-  // A job without `runUntilMs` runs in a process: its worker record decides.
+  // A job without `runUntilMs` runs in a process, whose worker record says whether it may still run.
   if (job.runUntilMs === undefined || clock.nowMs() < job.runUntilMs + CLOCK_SKEW_MAX_MS) return 'running';
   // planted: terms-of-the-dead
   const { type } = await declaredTerms(context, job);

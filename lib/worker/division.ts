@@ -22,9 +22,9 @@ export interface DivisionParts {
   readonly life: WorkerIdentity;
   readonly fleet: string;
   readonly slots: number;
-  /** The slots of each partition at first. */
+  /** How many of the worker's slots each partition has at first. */
   readonly shares: ReadonlyMap<number, number>;
-  /** From the next heartbeat on, the worker's record in the partition has this many slots. */
+  /** Sets how many slots the worker's record in a partition has from the next heartbeat on. */
   readonly setSlots: (partition: number, slots: number) => void;
 }
 
@@ -52,7 +52,7 @@ export class SlotDivision {
     return this.#lowered.size > 0;
   }
 
-  /** Partitions that must reach another version before their slots can move. */
+  /** Returns the partitions that must reach another version before their slots can move. */
   get waitsFor(): readonly number[] {
     return [...this.#lowered.keys()];
   }
@@ -63,8 +63,8 @@ export class SlotDivision {
   }
 
   /**
-   * Goes one step towards the division among `partitions` partitions, where `first` comes first. To be called
-   * repeatedly. Returns the partitions that got slots.
+   * Goes one step towards the division among `partitions` partitions, in which the remainder goes to the partitions
+   * from `first` on. To be called repeatedly. Returns the partitions that got slots.
    */
   async step(partitions: number, first: number): Promise<readonly number[]> {
     const wanted = sharesOf(this.#parts.slots, partitions, first);
@@ -86,7 +86,7 @@ export class SlotDivision {
     }
   }
 
-  /** Gives slots that a partition had to those that have too few. */
+  /** Gives the slots that `#lower` took from `partition` to partitions that have too few. Returns those partitions. */
   #raise(partition: number, { units }: Lowered, wanted: ReadonlyMap<number, number>): readonly number[] {
     this.#lowered.delete(partition);
     const raised: number[] = [];

@@ -7,10 +7,12 @@ import { randomUUID } from 'node:crypto';
 import { availableParallelism, hostname } from 'node:os';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
+import { type DurationInput, durationMs } from '../core/duration.ts';
 import { ThrottledError, UnavailableError } from '../core/errors.ts';
-import { type Check, isBoolean } from '../core/read-fields.ts';
+import { type Check, isBoolean, objectOf } from '../core/read-fields.ts';
 import { Declarations, type VersionedDeclaration } from '../declaration/declaration.ts';
 import type { Jobs } from '../jobs/jobs.ts';
+import { declaredBucket } from '../objects/s3/declared.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import type { Log } from '../runtime/contract.ts';
 import { askedMetricsOf } from '../runtime/emf.ts';
@@ -21,20 +23,25 @@ import { processVitals } from '../runtime/vitals.ts';
 import type { WorkerLoad } from '../store/contract/records.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { clientFrom } from './client.ts';
+import { Forwarder, forwardUrl } from './forward.ts';
 import { type HandlingArguments, type HandlingOptions, readHandling } from './handlers.ts';
 import { requireTimelyHeartbeat, WORKER_CHECKS, type WorkerReport } from './process/options.ts';
 import { runWorker } from './process/process.ts';
-import type { JobHandlers } from './run-job.ts';
+import type { JobHandlers, UntypedHandlers } from './run-job.ts';
 import { guardInThread } from './thread-guard.ts';
 
 export {
   AttemptError,
   type AttemptReason,
+  CooldownError,
+  type CooldownOptions,
+  cooldownFrom,
   PermanentError,
   RetryAfterError,
   WorkerStoppedError,
 } from './errors.ts';
 export type { HandlerOf, HandlersOf, HandlingOptions, JobMiddleware, MiddlewareContext } from './handlers.ts';
+export type { ParkedJob, ParkOptions } from './kept.ts';
 export type { WorkerEnd, WorkerReport } from './process/options.ts';
 export type { JobContext, JobHandler, JobHandlers, JobLog } from './run-job.ts';
 
@@ -47,19 +54,19 @@ export interface FleetWorkerOptions extends HandlingOptions {
    * @default - the host's name and a random part
    */
   readonly workerId?: string | undefined;
-  /** How long running jobs may continue after SIGTERM or SIGINT, in milliseconds: 0 to 24 hours. @default 30,000 */
-  readonly shutdownMs?: number | undefined;
+  /** How long running jobs may continue after SIGTERM or SIGINT: a duration of 0 to 24 hours. @default '30s' */
+  readonly shutdownMs?: DurationInput | undefined;
   /**
    * How often the worker renews its lease, with one write: 100 ms or more, and below `leaseMs` less 3 s.
-   * @default 5,000
+   * @default '5s'
    */
-  readonly heartbeatMs?: number | undefined;
+  readonly heartbeatMs?: DurationInput | undefined;
   /**
-   * How long the worker counts as alive without a heartbeat, in milliseconds: 3 s to 10 min. It ends itself 3 s
+   * How long the worker counts as alive without a heartbeat: a duration of 3 s to 10 min. It ends itself 3 s
    * before that. Jobs of a worker that died are taken over up to 5 s after the lease, since clocks differ.
-   * @default 15,000
+   * @default '15s'
    */
-  readonly leaseMs?: number | undefined;
+  readonly leaseMs?: DurationInput | undefined;
   /**
    * Whether the worker writes metrics to its standard output, beside its log. CloudWatch reads them from any log
    * group; see docs/metrics.md.
@@ -68,12 +75,12 @@ export interface FleetWorkerOptions extends HandlingOptions {
   readonly metrics?: boolean | undefined;
 }
 
-/** A heartbeat that hangs must fail early enough for another try. */
+/** Timeouts of requests to the store: a heartbeat that hangs must fail early enough for another try. */
 const STORE_REQUESTS = {
   maxAttempts: 2,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_000, throwOnRequestTimeout: true },
 } as const;
-/** The timeout is longer than the longest poll. */
+/** Timeouts of requests to the queue, longer than the longest poll. */
 const QUEUE_REQUESTS = {
   maxAttempts: 3,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 25_000, throwOnRequestTimeout: true },
@@ -94,11 +101,19 @@ const OPTION_CHECKS: Readonly<Record<Exclude<keyof FleetWorkerOptions, keyof Han
   metrics: isBoolean,
 };
 
-/** The same variable as Powertools reads in functions. */
+const TIMES = ['shutdownMs', 'heartbeatMs', 'leaseMs'] as const;
+
+/** Returns the durations of the options, in milliseconds. */
+const timesOf = (options: FleetWorkerOptions): Partial<Record<(typeof TIMES)[number], number>> =>
+  Object.fromEntries(
+    TIMES.flatMap((name) => (options[name] === undefined ? [] : [[name, durationMs(name, options[name])]])),
+  );
+
+/** Whether the variable that Powertools reads in functions switches metrics off. */
 const areMetricsDisabled = (): boolean =>
   ['true', '1'].includes((process.env.POWERTOOLS_METRICS_DISABLED ?? '').toLowerCase());
 
-/** Pause between two tries to read the declaration. */
+/** Milliseconds between two tries to read the declaration. */
 const READ_AGAIN_MS = 2_000;
 
 /**
@@ -138,12 +153,48 @@ async function readDeclaration(
  * @throws ConfigurationError - the options, the fleet or the handlers do not fit
  * @throws EnvironmentError - `FAIRLEAD_FLEET`, `FAIRLEAD_TABLE` or `FAIRLEAD_WAKE_QUEUE` is not set
  */
-export async function runFleetWorker<const Given extends Jobs | JobHandlers>(
+export async function runFleetWorker<const Given extends Jobs | UntypedHandlers>(
   given: Given,
   ...rest: HandlingArguments<Given, FleetWorkerOptions>
 ): Promise<WorkerReport> {
   const { handlers, jobs, options } = readHandling<FleetWorkerOptions>(given, rest, OPTION_CHECKS);
-  requireTimelyHeartbeat(options);
+  return runFleet(() => handlers, jobs, options);
+}
+
+/**
+ * Runs a worker of a fleet as `runFleetWorker` does, and forwards each attempt to a server on this machine:
+ * docs/guides/workers-in-any-language.md.
+ *
+ * @param forward - the URL of the server, such as `http://127.0.0.1:8080`
+ * @throws ConfigurationError - the server is not on this machine, or an option is wrong
+ * @throws EnvironmentError - as with `runFleetWorker`
+ */
+export async function runForwardingWorker(
+  forward: string,
+  options: Omit<FleetWorkerOptions, 'use'> = {},
+): Promise<WorkerReport> {
+  const forwarder = new Forwarder(forwardUrl(forward));
+  objectOf(OPTION_CHECKS)('options', options);
+  await forwarder.listen();
+  try {
+    return await runFleet(
+      (types) => Object.fromEntries(types.map((type) => [type, forwarder.handler])),
+      undefined,
+      options,
+    );
+  } finally {
+    forwarder.close();
+  }
+}
+
+/** @param handlersFor - called with the types of the fleet */
+async function runFleet(
+  handlersFor: (types: readonly string[]) => JobHandlers,
+  jobs: Jobs | undefined,
+  options: FleetWorkerOptions,
+): Promise<WorkerReport> {
+  const times = timesOf(options);
+  requireTimelyHeartbeat(times);
   const fleet = required('FAIRLEAD_FLEET');
   const table = required('FAIRLEAD_TABLE');
   const wakeQueueUrl = required('FAIRLEAD_WAKE_QUEUE');
@@ -169,6 +220,8 @@ export async function runFleetWorker<const Given extends Jobs | JobHandlers>(
     unreadable: (item) => log.warn('an item cannot be read', { ...item }),
   });
   const declarations = new Declarations({ store, clock: systemClock, log });
+  const [environment, clock] = [process.env, systemClock];
+  const bucket = declaredBucket({ bucket: declarations.bucket, clock, environment });
   const exit = (reason: string): void => {
     output?.flush();
     console.error(reason);
@@ -198,16 +251,16 @@ export async function runFleetWorker<const Given extends Jobs | JobHandlers>(
       partitionsNow: async () => (await declarations.current()).configuration.partitions,
       clock: systemClock,
       random: Math.random,
+      large: bucket.large,
+      rests: new Map(),
       log,
       client: client.get,
       metrics: output?.metrics,
       fleet,
       slots: options.slots ?? availableParallelism(),
       workerId: options.workerId ?? `${hostname()}/${randomUUID()}`,
-      handlers,
-      shutdownMs: options.shutdownMs,
-      heartbeatMs: options.heartbeatMs,
-      leaseMs: options.leaseMs,
+      handlers: handlersFor(configuration.fleets.find((each) => each.fleet === fleet)?.types ?? []),
+      ...times,
       measure,
       signal: shutdown.signal,
       exit,
@@ -222,6 +275,7 @@ export async function runFleetWorker<const Given extends Jobs | JobHandlers>(
     process.off('SIGINT', onSignal);
     vitals.stop();
     client.close();
+    bucket.destroy();
     dynamodb.destroy();
     sqs.destroy();
   }

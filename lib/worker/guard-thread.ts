@@ -18,12 +18,12 @@ const LOOK_EVERY_MS = 500;
 /** The exit code that a shell reports for SIGKILL. */
 const KILLED = 137;
 
-/** Writes past the worker's own streams, which need its main thread. */
+/** Writes a line without the worker's own streams, which need its main thread. */
 function write(to: number, line: string): void {
   try {
     writeSync(to, `${line}\n`);
   } catch {
-    // The pipe is closed or full: this line is lost, and nothing else.
+    // If the pipe is closed or full, this line is lost, and nothing else.
   }
 }
 
@@ -63,14 +63,14 @@ const makeGuard = guardInSameThread({
   log: jsonLog((line) => write(STDOUT, line)),
   kill,
   lookEveryMs: LOOK_EVERY_MS,
-  // Rounded down, so that the lease never seems younger than it is. A reader between the two stores sees an older
-  // lease.
+  // The times are rounded down, so that the lease never seems younger than it is. A reader between the two stores sees
+  // an older lease.
   onRenewed: ({ wallMs, monotonicMs }) => {
     Atomics.store(leaseSince, 0, BigInt(Math.floor(wallMs)));
     Atomics.store(leaseSince, 1, BigInt(Math.floor(monotonicMs)));
   },
 });
-// A function, because a CommonJS module has no top-level await.
+// This is a function, because a CommonJS module has no top-level await.
 async function join(): Promise<void> {
   try {
     const guard = await makeGuard(guarded, {

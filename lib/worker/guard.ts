@@ -29,7 +29,10 @@ import {
   type WorkerMembership,
 } from './membership.ts';
 
-/** One life of a worker, as its guard needs to know it. Plain data, so that it can be sent to another thread. */
+/**
+ * The parts of one life of a worker that its guard needs to know. They are plain data, so that they can be sent to
+ * another thread.
+ */
 export interface GuardedLife {
   readonly life: WorkerIdentity;
   readonly fleet: string;
@@ -39,7 +42,7 @@ export interface GuardedLife {
   readonly leaseMs: number;
 }
 
-/** Messages from the worker to its guard. Plain data, so that it can be sent to another thread. */
+/** Messages from the worker to its guard. They are plain data, so that they can be sent to another thread. */
 export type GuardMessage =
   /** A handler is about to begin. It ends within `endsInMs` of `since`, unless its own thread reports otherwise. */
   | {
@@ -53,7 +56,7 @@ export type GuardMessage =
   | { readonly kind: 'progress'; readonly claimId: string; readonly progress: Json }
   /** The handler ignores its signal. The worker ends in order, within `endsInMs` of `since`. */
   | { readonly kind: 'hung'; readonly claimId: string; readonly since: Instant; readonly endsInMs: number }
-  /** The handler has ended; its outcome is being stored. */
+  /** The attempt's handler has ended; its outcome is being stored. */
   | { readonly kind: 'handled'; readonly claimId: string }
   /** The attempt is over. */
   | { readonly kind: 'over'; readonly claimId: string }
@@ -78,7 +81,7 @@ export interface Guard {
    */
   readonly isTrusted: () => boolean;
   readonly tell: (news: GuardMessage) => void;
-  /** See `WorkerMembership`. */
+  /** Registers the worker in another partition: see `WorkerMembership`. */
   readonly serve: WorkerMembership['serve'];
   /** Deletes the worker's records. To be called only when no handler runs any more. */
   readonly leave: () => Promise<void>;
@@ -125,11 +128,11 @@ const LOOK_EVERY_MS = 2_000;
  * end; it is busy.
  */
 export const KILL_AFTER_MS = 1_000;
-/** Limit for storing that a handler hung. Only the worker's slots are held meanwhile. */
+/** Milliseconds at most for storing that a handler hung. Only the worker's slots are held meanwhile. */
 const RECORD_HUNG_MAX_MS = 2_000;
 /**
- * K': how long after the worker itself should have ended for a lost lease the process is killed, which is still
- * before the lease ends.
+ * K': milliseconds after which the process is killed, counted from when the worker itself should have ended because it
+ * lost its lease. This is still before the lease ends.
  */
 const LOST_KILL_AFTER_MS = 250;
 /**
@@ -141,19 +144,21 @@ export const SILENCE_MAX_MS = 5 * 60_000;
 interface GuardedAttempt {
   readonly jobId: string;
   readonly partition: number;
-  /** Undefined once the handler has ended. */
+  /** When the attempt's handler must have ended; undefined once it has ended. */
   readonly handling:
     | {
         readonly since: Instant;
         readonly endsInMs: number;
-        /** Whether its own thread has reported that it hangs. */
+        /** Whether the handler's own thread has reported that it hangs. */
         readonly isReportedHung: boolean;
       }
     | undefined;
   readonly progress?: Json | undefined;
 }
 
-/** The claims whose progress fits into a record: the shortest first, so that as many as possible are shown. */
+/**
+ * Returns the progress that fits into a record, by claim: the shortest first, so that as many as possible are shown.
+ */
 function fittingProgress(held: readonly (readonly [string, GuardedAttempt])[]): {
   readonly shown: ReadonlySet<string>;
   readonly leftOut: number;
@@ -173,7 +178,7 @@ function fittingProgress(held: readonly (readonly [string, GuardedAttempt])[]): 
   return { shown, leftOut: bySize.length - shown.size };
 }
 
-/** A guard that runs in the thread that creates it. */
+/** Makes guards that run in the thread that creates them. */
 export function guardInSameThread(parts: GuardParts): GuardMaker {
   return async (guarded, events) => {
     const guard = new GuardHere(parts, guarded);
@@ -206,7 +211,7 @@ class GuardHere {
   readonly #slotsIn: Map<number, number>;
   readonly #ended = new AbortController();
   #isEnding = false;
-  /** When the worker's thread was heard last. */
+  /** When the worker's thread last sent a message. */
   #lastHeard: Instant;
   #load: Extract<GuardMessage, { readonly kind: 'load' }> | undefined;
   #isProgressLeftOut = false;
@@ -228,7 +233,7 @@ class GuardHere {
       life,
       fleet,
       partitions: [...shares.keys()],
-      // A worker that ends offers no free slots.
+      // A worker that ends offers no free slots, only those of its running jobs.
       slotsOf: (partition) =>
         this.#isEnding ? this.#occupantsOf(partition).length : (this.#slotsIn.get(partition) ?? 0),
       isEnding: () => this.#isEnding,
@@ -283,7 +288,10 @@ class GuardHere {
     }
   }
 
-  /** Runs apart from the heartbeats, because a heartbeat that hangs must not hold it up. */
+  /**
+   * Ends the process when it must end. This runs apart from the heartbeats, because a heartbeat that hangs must not
+   * hold it up.
+   */
   async watch(membership: WorkerMembership): Promise<void> {
     const { clock, log, kill, lookEveryMs = LOOK_EVERY_MS } = this.#parts;
     const { life, fleet, leaseMs } = this.#guarded;
@@ -297,7 +305,8 @@ class GuardHere {
         return kill(`the guard ends worker ${life.workerId}: ${reason}`);
       }
       const lostInMs = isTrusted ? leaseMs - LEASE_MARGIN_MS - membership.ageMs() : Infinity;
-      // Whole milliseconds: a remainder from rounding would be slept for again and again.
+      // The time is rounded up to whole milliseconds, because a remainder from rounding would be slept for again and
+      // again.
       await clock.sleep(Math.ceil(Math.min(lookEveryMs, inMs, lostInMs)), this.#ended.signal);
     }
   }
@@ -334,7 +343,8 @@ class GuardHere {
   }
 
   /**
-   * The worker's load. A busy thread sends nothing, so the time for which its message is overdue counts as its lag.
+   * Returns the worker's load. A busy thread sends nothing, so the time for which its message is overdue counts as its
+   * lag.
    */
   #loadNow(): WorkerLoad | undefined {
     if (this.#load === undefined) return undefined;
@@ -361,7 +371,7 @@ class GuardHere {
     }));
   }
 
-  /** The first reason to end the process, and in how many milliseconds it applies if nothing changes. */
+  /** Returns the first reason to end the process, and in how many milliseconds it applies if nothing changes. */
   #nextEnd(membership: WorkerMembership): GuardedEnd {
     const { clock } = this.#parts;
     const ends: GuardedEnd[] = [];
@@ -379,7 +389,7 @@ class GuardHere {
   }
 }
 
-/** Why the process is to be ended, and when. */
+/** Why the process must end, and when. */
 interface GuardedEnd {
   readonly inMs: number;
   readonly reason: string;
@@ -391,8 +401,8 @@ const LEASE_LOST = 'its lease is lost, and its handlers still run';
 const THREAD_SILENT = `its thread was busy for ${SILENCE_MAX_MS} ms outside of any handler`;
 
 /**
- * In how many milliseconds handlers that run on after a lost lease are killed. The age of a lease keeps growing after
- * its loss.
+ * Returns in how many milliseconds the process is killed if handlers run on although the lease is lost. The age of a
+ * lease keeps growing after its loss.
  */
 const lostEndInMs = ({ ageMs }: WorkerMembership, leaseMs: number): number =>
   leaseMs - LEASE_MARGIN_MS + LOSS_GRACE_MS + LOST_KILL_AFTER_MS - ageMs();

@@ -17,6 +17,7 @@ import {
 import { type AnySchema, checkBySchema } from '../jobs/schema.ts';
 import { untilAborted } from '../runtime/abort.ts';
 import { AttemptError } from './errors.ts';
+import { ParkedJob, RESULT, storable } from './kept.ts';
 import type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
 
 /** A handler of a declared job type. */
@@ -24,7 +25,7 @@ import type { JobContext, JobHandler, JobHandlers } from './run-job.ts';
 export type HandlerOf<Definition extends AnyJobDefinition, Declared extends Jobs = any> = (
   payload: PayloadOf<Definition>,
   context: JobContext<Declared>,
-) => Promise<ReturnedOf<Definition>> | ReturnedOf<Definition>;
+) => Promise<ReturnedOf<Definition> | ParkedJob> | ReturnedOf<Definition> | ParkedJob;
 
 /** One handler for each declared type, by its name. */
 export type HandlersOf<Declared extends Jobs> = {
@@ -41,7 +42,8 @@ export interface MiddlewareContext extends JobContext {
  * Surrounds each run of a handler, within the attempt's time. `next` runs the next middleware, or the handler, and
  * answers its result. What the middleware returns is the result, so return what `next` answered. If it throws, the
  * attempt fails as if the handler had thrown. If it does not call `next`, the handler does not run, and the attempt
- * ends with what the middleware returned. A second call of `next` is an error.
+ * ends with what the middleware returned. A second call of `next` is an error, and so is one after
+ * the middleware has ended or the attempt was told to stop.
  *
  * @example
  * const timed: JobMiddleware = async (ctx, next) => {
@@ -58,7 +60,7 @@ export interface HandlingOptions {
   readonly use?: readonly JobMiddleware[] | undefined;
 }
 
-/** What follows the first argument of a worker: handlers for declared jobs, and options. */
+/** The arguments of a worker after the first one: handlers for declared jobs, and options. */
 export type HandlingArguments<Given, Options> = [Given] extends [never]
   ? [options?: Options]
   : Given extends Jobs
@@ -67,9 +69,9 @@ export type HandlingArguments<Given, Options> = [Given] extends [never]
 
 /** A worker's arguments, read. */
 export interface ReadHandling<Options> {
-  /** Undefined without a declaration. */
+  /** The declared jobs; undefined: the worker got handlers of jobs that are not declared. */
   readonly jobs: Jobs | undefined;
-  /** By job type, each with its schemas and the middlewares around it. */
+  /** The handlers by job type, each with its schemas and the middlewares around it. */
   readonly handlers: JobHandlers;
   readonly options: Options;
 }
@@ -78,7 +80,7 @@ const isMiddlewares: Check = (field, value) => {
   for (const [at, each] of readArray(field, value, MIDDLEWARES_MAX).entries())
     isFunction(`${field}[${at}]`, each);
 };
-/** More of them are a mistake, such as a list that grows with each request. */
+/** The most middlewares. More of them are a mistake, such as a list that grows with each request. */
 const MIDDLEWARES_MAX = 100;
 
 /**
@@ -109,7 +111,7 @@ export function readHandling<Options extends HandlingOptions>(
 }
 
 /**
- * A copy of the handlers by job type, without those that are undefined.
+ * Returns a copy of the handlers by job type, without those that are undefined.
  *
  * @throws ConfigurationError - there is no handler, or one is not a function
  */
@@ -153,7 +155,7 @@ function requireExhaustive(declared: readonly string[], handlers: JobHandlers): 
   );
 }
 
-/** The handler as an attempt runs it. */
+/** Returns the handler as an attempt runs it, with its schemas and the middlewares around it. */
 function surrounded(
   handler: JobHandler,
   definition: AnyJobDefinition | undefined,
@@ -164,8 +166,11 @@ function surrounded(
     const payload = await checkedInTime(definition?.payload, sent, 'payload', context);
     const within = Object.assign(context, { payload });
     const returned = await throughAll(use, within, async () => handler(payload as never, context));
-    await checkedInTime(definition?.result, returned, 'result', context);
-    return returned;
+    if (returned instanceof ParkedJob) return returned;
+    if (definition?.result === undefined) return returned;
+    const result = returned === undefined ? undefined : storable(returned, RESULT);
+    await checkedInTime(definition.result, result, 'result', context);
+    return result;
   };
 }
 
@@ -175,8 +180,7 @@ const REFUSED = {
 } as const;
 
 /**
- * The value as its schema reads it.
- *
+ * Returns the value as its schema reads it.
  * @throws AttemptError - the value does not fit
  * @throws the attempt's end - it came before the schema answered
  */
@@ -189,7 +193,7 @@ async function checkedInTime(
   if (schema === undefined) return value;
   const { signal } = context;
   const checking = checkBySchema(schema, value, name);
-  // A result counts that comes soon after its worker was told to end.
+  // If the worker was told to end, a result still counts if it comes soon after that.
   const checked = await (signal.aborted ? checking : untilAborted(checking, signal));
   if (checked === undefined) throw signal.reason;
   if (checked.kind === 'accepted') return checked.value;
@@ -209,17 +213,24 @@ function throughAll(
     const middleware = use[at];
     if (middleware === undefined) return handle();
     let rest: Promise<unknown> | undefined;
+    let hasEnded = false;
     const next = (): Promise<unknown> => {
+      if (hasEnded)
+        throw new Error(
+          `use[${at}] called next() after it had ended, so the handler does not run; return next()`,
+        );
+      context.signal.throwIfAborted();
       if (rest !== undefined)
         throw new Error(`use[${at}] called next() a second time; a handler runs once in each attempt`);
       rest = runFrom(at + 1);
-      // A middleware that does not await it must not end the process by its failure.
+      // If a middleware does not await `next()`, a failure of the rest would be an unhandled rejection, which ends the process.
       rest.catch(() => {});
       return rest;
     };
     try {
       return await middleware(context, next);
     } finally {
+      hasEnded = true;
       // An attempt is not over while its handler runs.
       await rest?.catch(() => {});
     }

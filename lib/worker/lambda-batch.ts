@@ -2,13 +2,13 @@
  * A Lambda handler around a worker's handlers: one invocation runs a batch of messages and reports those that failed.
  */
 
-import { BatchProcessor, EventType, processPartialResponse } from '@aws-lambda-powertools/batch';
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { Metrics } from '../metrics/contract.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { decodeDispatchMessage } from '../queue/message.ts';
 import { instantOf, sinceMs } from '../runtime/instant.ts';
 import type { WorkerStore } from '../store/contract/core.ts';
+import type { OperateStore } from '../store/contract/operate.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
 import { countStart, throttleProgress, watchJobs } from './attempt-host.ts';
 import { endAttemptOfDeadFunction } from './dead-function.ts';
@@ -17,10 +17,12 @@ import { type HostContext, type JobHandlers, runJob } from './run-job.ts';
 
 /** The parts of a worker function. */
 export interface WorkerParts extends HostContext {
-  readonly store: WorkerStore & Pick<SubmitStore, 'lookUpJobs'>;
+  readonly store: WorkerStore & Pick<SubmitStore, 'lookUpJobs'> & Pick<OperateStore, 'rest'>;
   readonly metrics?: Metrics | undefined;
   /** Starts to measure how busy the event loop is. The returned function gives the use since then. */
   readonly measureLoop?: (() => () => LoopUse) | undefined;
+  /** Aborts to make the function give its jobs back. @default - only the end of its time does */
+  readonly signal?: AbortSignal | undefined;
   /** Ends the process at once: the only way to stop a handler that hangs. */
   readonly exit: (reason: string) => void;
 }
@@ -31,17 +33,17 @@ export interface LoopUse {
   readonly share: number;
 }
 
-/** From this use on, handlers that run side by side are taken to compute instead of wait. */
+/** The use of the event loop from which on handlers that run side by side are taken to compute instead of wait. */
 const COMPUTING: LoopUse = { activeMs: 1_000, share: 0.8 };
 
-/** How often progress is stored. A function has no heartbeats, so each time is a write. */
+/** Milliseconds between two writes of progress. A function has no heartbeats, so each time is a write. */
 const PROGRESS_EVERY_MS = 5_000;
 
 export type SqsHandler = (event: SQSEvent, context: Context) => Promise<SQSBatchResponse>;
 
 /**
- * A Lambda handler for a fleet's queue. The jobs of one invocation run side by side, each fenced by its claim. Each
- * invocation counts as a worker of its own, so a message that is delivered again meets another worker.
+ * Returns a Lambda handler for a fleet's queue. The jobs of one invocation run side by side, each fenced by its claim.
+ * Each invocation counts as a worker of its own, so a message that is delivered again meets another worker.
  */
 export function lambdaWorker(
   parts: () => WorkerParts | Promise<WorkerParts>,
@@ -67,6 +69,9 @@ export function lambdaWorker(
         over.abort(new WorkerStoppedError("the function's time is up", { isLoss: true }));
       }
     };
+    given.signal?.addEventListener('abort', () => over.abort(new WorkerStoppedError('the worker ends')), {
+      once: true,
+    });
     const watch = watchJobs({ store, clock, log });
     const seen = new Set<string>();
     const run = async (message: DispatchMessage): Promise<void> => {
@@ -97,7 +102,7 @@ export function lambdaWorker(
         handlers,
         message,
       ).finally(progress.end);
-      // A function that died cannot report it; the message that is delivered again does.
+      // The message may be delivered again because the function that ran the job's attempt has died. Then this ends that attempt.
       if (outcome === 'superseded') await endAttemptOfDeadFunction(given, message);
     };
     let hung: AttemptError | undefined;
@@ -113,11 +118,9 @@ export function lambdaWorker(
         throw error;
       }
     };
-    const batch = new BatchProcessor(EventType.SQS);
-    const response = await processPartialResponse(event, runRecord, batch, {
-      // If it threw, every message of the batch would be delivered again, and the function would count an error.
-      throwOnFullBatchFailure: false,
-    });
+    // Failures are collected, not thrown: otherwise every message of the batch would be delivered again, and the function would count an
+    // error.
+    const records = await Promise.allSettled(event.Records.map(runRecord));
     const use = loopUse?.();
     const isComputing =
       seen.size > 1 &&
@@ -135,6 +138,9 @@ export function lambdaWorker(
       );
     }
     if (hung !== undefined) exit(hung.message);
-    return response;
+    const batchItemFailures = event.Records.flatMap(({ messageId }, at) =>
+      records[at]?.status === 'rejected' ? [{ itemIdentifier: messageId }] : [],
+    );
+    return { batchItemFailures };
   };
 }

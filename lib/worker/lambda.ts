@@ -4,6 +4,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { Declarations } from '../declaration/declaration.ts';
 import type { Jobs } from '../jobs/jobs.ts';
+import { declaredBucket } from '../objects/s3/declared.ts';
 import { requiredVariable } from '../runtime/environment.ts';
 import { type LambdaEntry, type LambdaHandler, lambdaEntry } from '../runtime/lambda.ts';
 import { systemClock } from '../runtime/system.ts';
@@ -11,20 +12,24 @@ import { DynamoJobStore } from '../store/dynamodb/store.ts';
 import { clientFrom } from './client.ts';
 import { type HandlingArguments, type HandlingOptions, readHandling } from './handlers.ts';
 import { type LoopUse, lambdaWorker, type WorkerParts } from './lambda-batch.ts';
-import type { JobHandlers } from './run-job.ts';
+import type { UntypedHandlers } from './run-job.ts';
 
 export {
   AttemptError,
   type AttemptReason,
+  CooldownError,
+  type CooldownOptions,
+  cooldownFrom,
   PermanentError,
   RetryAfterError,
   WorkerStoppedError,
 } from './errors.ts';
 export type { HandlerOf, HandlersOf, HandlingOptions, JobMiddleware, MiddlewareContext } from './handlers.ts';
+export type { ParkedJob, ParkOptions } from './kept.ts';
 export type { JobContext, JobHandler, JobHandlers, JobLog } from './run-job.ts';
 export { fromSqsHandler } from './sqs-handler.ts';
 
-/** Timeouts are short enough that a request that hangs is tried again within the invocation. */
+/** Timeouts of requests. They are so short that a request that hangs is tried again within the invocation. */
 const REQUESTS = {
   maxAttempts: 4,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
@@ -48,8 +53,8 @@ function measureLoop(): () => LoopUse {
 type Telemetry = Pick<LambdaEntry, 'log' | 'metrics'>;
 
 /**
- * Built once per cold start, with the declaration of that moment. Newer terms are read when a job comes that was
- * claimed under them.
+ * Builds the parts of a worker function, once per cold start, with the declaration of that moment. If a job was claimed
+ * under newer terms, they are read when it comes.
  */
 async function partsFromEnvironment(
   { log, metrics }: Telemetry,
@@ -74,6 +79,12 @@ async function partsFromEnvironment(
     declaredAtMs,
     clock: systemClock,
     random: Math.random,
+    large: declaredBucket({
+      bucket: declarations.bucket,
+      clock: systemClock,
+      environment: process.env,
+    }).large,
+    rests: new Map(),
     log,
     client: client.get,
     metrics,
@@ -102,7 +113,7 @@ export type WorkerHandler = LambdaHandler<SQSEvent, SQSBatchResponse>;
  * @param rest - the handlers of declared jobs, and options: `{ use }`
  * @throws ConfigurationError - a handler is missing, superfluous or not a function, or an option is wrong
  */
-export function worker<const Given extends Jobs | JobHandlers>(
+export function worker<const Given extends Jobs | UntypedHandlers>(
   given: Given,
   ...rest: HandlingArguments<Given, HandlingOptions>
 ): WorkerHandler {

@@ -32,7 +32,8 @@ export const LOSS_GRACE_MS = 2_500;
 export const LEASE_MARGIN_MS = LOSS_GRACE_MS + 500;
 
 /**
- * A failed heartbeat or registration is repeated after this; heartbeats that are more frequent keep their interval.
+ * Milliseconds after which a failed heartbeat or registration is repeated. Heartbeats that are more frequent keep their
+ * interval.
  */
 const RETRY_MS = 1_000;
 const REGISTER_TRIES_MAX = 60;
@@ -56,7 +57,7 @@ export interface MembershipOptions {
   /** Whether the worker ends: it runs its last jobs and takes no others. */
   readonly isEnding: () => boolean;
   readonly occupantsOf: (partition: number) => WorkerRecord['occupants'];
-  /** The load of the process; undefined if it is not measured. */
+  /** Returns the load of the process; undefined if it is not measured. */
   readonly loadOf?: (() => WorkerLoad | undefined) | undefined;
   readonly heartbeatMs: number;
   readonly leaseMs: number;
@@ -70,7 +71,10 @@ export interface MembershipOptions {
 /** The lease in one partition. */
 interface PartitionLease {
   readonly partition: number;
-  /** The time at which the last answered heartbeat was about to be sent, plus what it asked for beyond `leaseMs`. */
+  /**
+   * The start of the lease: when the last answered heartbeat was sent, or a moment earlier, plus the milliseconds beyond
+   * `leaseMs` for which it asked.
+   */
   renewed?: Instant | undefined;
   /** When the first heartbeat since the last answered one was sent. */
   askedFirst?: Instant | undefined;
@@ -98,8 +102,8 @@ export interface WorkerMembership {
    */
   readonly leavePartition: (partition: number) => void;
   /**
-   * The age, in milliseconds, of a lease of `leaseMs` that ends when the present one does; below 0 if the present one
-   * is longer.
+   * Returns the age, in milliseconds, of a lease of `leaseMs` that ends when the present one does; below 0 if the
+   * present one is longer.
    */
   readonly ageMs: () => number;
   /** Deletes the records. To be called only when no handler runs any more. */
@@ -262,8 +266,8 @@ class RenewedMembership implements WorkerMembership {
   }
 
   /**
-   * The pause before the next heartbeat. While the store answers slowly it is shorter by that time, so that a
-   * heartbeat that asks for more arrives early enough.
+   * Returns the pause before the next heartbeat. While the store answers slowly the pause is shorter by that time, so
+   * that a heartbeat that asks for more arrives early enough.
    */
   #pauseAfter({ slowMs }: PartitionLease): number {
     const { heartbeatMs, leaseMs } = this.#options;
@@ -329,7 +333,7 @@ class RenewedMembership implements WorkerMembership {
 const newLease = (partition: number): PartitionLease => ({ partition, expiresAtMs: 0, slowMs: 0 });
 
 /**
- * A worker's slots, divided among partitions so that they add up. If they do not divide evenly, the rest goes to the
+ * Divides a worker's slots among partitions so that they add up. If they do not divide evenly, the rest goes to the
  * partitions from `offset` on, so that many small workers do not all serve the same ones. A partition without a share
  * can still borrow slots.
  */

@@ -5,14 +5,16 @@
 import { ThrottledError, UnavailableError } from '../core/errors.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
 import type { WorkerStore } from '../store/contract/core.ts';
+import type { OperateStore } from '../store/contract/operate.ts';
 
 /** The store verbs that an attempt needs. */
 export type AttemptStore = Pick<
   WorkerStore,
-  'startJob' | 'finishJob' | 'loseWorker' | 'saveCheckpoint' | 'saveSteps' | 'saveHung'
->;
+  'startJob' | 'finishJob' | 'endUnfinished' | 'saveCheckpoint' | 'saveSteps' | 'saveHung'
+> &
+  Pick<OperateStore, 'rest'>;
 
-/** With the delays below these tries take about half a minute, which is longer than a lease. */
+/** The most tries of one call. With the delays below they take 16 to 33 s, which is longer than the default lease of a process (15 s). */
 const TRIES_MAX = 20;
 const DELAY_BASE_MS = 100;
 const DELAY_CEILING_MS = 2_000;
@@ -44,7 +46,7 @@ export const createRetrying =
     }
   };
 
-/** The store with each verb repeated; all of them may be repeated safely. */
+/** Returns a store that repeats each verb; all of them may be repeated safely. */
 export function retryingStore(
   store: AttemptStore,
   retrying: Retrying,
@@ -53,7 +55,8 @@ export function retryingStore(
   return {
     startJob: retrying('startJob', lost, (request) => store.startJob(request)),
     finishJob: retrying('finishJob', over, (request) => store.finishJob(request)),
-    loseWorker: retrying('loseWorker', over, (request) => store.loseWorker(request)),
+    endUnfinished: retrying('endUnfinished', over, (request) => store.endUnfinished(request)),
+    rest: retrying('rest', over, (request) => store.rest(request)),
     saveHung: retrying('saveHung', lost, (request) => store.saveHung(request)),
     saveSteps: retrying('saveSteps', lost, (request) => store.saveSteps(request)),
     saveCheckpoint: retrying('saveCheckpoint', lost, (request) => store.saveCheckpoint(request)),

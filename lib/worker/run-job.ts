@@ -3,27 +3,14 @@
  * same code.
  */
 
-import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
-import { typesByName } from '../core/conflict.ts';
+import { type JobTypeConfiguration, type PoolConfiguration, valueBytesMax } from '../core/configuration.ts';
+import { conflictKeyFor, isExclusive, typesByName } from '../core/conflict.ts';
 import { UnavailableError } from '../core/errors.ts';
-import {
-  type Job,
-  type JobError,
-  type Json,
-  type MovingJob,
-  TERMINAL_TTL_MS,
-  withoutStack,
-} from '../core/job.ts';
-import type { Verdict } from '../core/life-cycle.ts';
-import {
-  afterFailure,
-  afterRelease,
-  afterWorkerLost,
-  type HandlerDecision,
-  hungError,
-} from '../core/retry.ts';
+import { type Job, type Json, type MovingJob, TERMINAL_TTL_MS, withoutStack } from '../core/job.ts';
+import { hungError } from '../core/retry.ts';
 import type { DeclarationState } from '../declaration/declaration.ts';
 import type { Jobs } from '../jobs/jobs.ts';
+import { type LargeValues, wholeOf } from '../objects/large-values.ts';
 import type { DispatchMessage } from '../queue/contract.ts';
 import { LazyAbort } from '../runtime/abort.ts';
 import type { Clock, Log, Random } from '../runtime/contract.ts';
@@ -32,16 +19,36 @@ import type { WorkerIdentity } from '../store/contract/records.ts';
 import type { FinishOutcome } from '../store/contract/requests.ts';
 import { createDeadlines, type Deadlines, type Watch } from './attempt-host.ts';
 import { clientMissing, type WorkerClient } from './client.ts';
+import {
+  type AttemptEnding,
+  endingInRest,
+  endingOf,
+  type Failure,
+  HandlerThrew,
+  returnedEnding,
+} from './endings.ts';
 import { AttemptError, isAttemptError, WorkerStoppedError } from './errors.ts';
-import { checkpointOf, RESULT, type RunStep, stepsOf, storable } from './kept.ts';
+import {
+  type Kept,
+  keptBy,
+  ParkedJob,
+  type ParkOptions,
+  parkOf,
+  RESULT,
+  type RunStep,
+  storable,
+} from './kept.ts';
+import { writeRest } from './rests.ts';
 import type { AttemptStore } from './retrying-store.ts';
 import { decisionOf, jobErrorOf } from './thrown.ts';
 
 /** A handler's second argument, beside the payload. */
 // biome-ignore lint/suspicious/noExplicitAny: a function of any worker's context takes this one
 export interface JobContext<Declared extends Jobs = any>
-  extends Pick<Job, 'type' | 'mode' | 'attempt' | 'fairnessKey' | 'resourceId' | 'tags'> {
+  extends Pick<Job, 'type' | 'mode' | 'attempt' | 'fairnessKey' | 'resourceId' | 'keys' | 'units' | 'tags'> {
   readonly id: string;
+  /** The names of the limits that the job's type is under. */
+  readonly limits: readonly string[];
   /** The same as `id`. */
   readonly jobId: string;
   /** The job's trace (W3C Trace Context), as its producer gave it. Start your spans under it and pass it on. */
@@ -49,9 +56,9 @@ export interface JobContext<Declared extends Jobs = any>
   /** Grows with every new claim of the job, so a store of your own can refuse writes of a superseded attempt. */
   readonly fencingToken: number;
   /**
-   * Aborts when the attempt must end. Its `reason` is an error that says why: an `AttemptError` whose `reason` is
-   * `JobTimeout` (the type's timeout), `JobCancelled` (a client or an operator cancelled the job) or `JobSuperseded`
-   * (another attempt holds the job); or a `WorkerStoppedError` (the worker ends: a result that comes soon still
+   * Aborts when the attempt must end, and when its handler has ended: steps that still run must stop then. Its `reason` is an error that says why: an `AttemptError` whose `reason` is
+   * `JobTimeout` (the type's timeout), `JobCancelled` (a client or an operator cancelled the job), `JobSuperseded`
+   * (another attempt holds the job) or `AttemptEnded` (the handler has ended); or a `WorkerStoppedError` (the worker ends: a result that comes soon still
    * counts, otherwise the job is tried again elsewhere). Call `signal.throwIfAborted()` right before each effect: a
    * process that was suspended notices its end by that call, before any event.
    */
@@ -71,15 +78,17 @@ export interface JobContext<Declared extends Jobs = any>
    * attempt gets that value instead of running the part again, after a failure, a release or a lost worker alike.
    *
    * The name is the step's identity: 1 to 100 characters, one name for each step of a job. Two calls with one name are
-   * one step. Steps may run side by side. A value is JSON, and the values of all steps of a job have at most 64 KB;
+   * one step, and a step that calls itself is refused. Steps may run side by side; the attempt ends after those that
+   * its handler did not wait for. A value is JSON, and the values of all steps of a job have at most 64 KB, also with `largePayloads`;
    * values are stored apart from `checkpoint`. A part that throws is not done: it may be called again. If the process
    * ends between the part's effect and the write, the part runs again, so give effects an idempotency key of their own,
    * such as `${ctx.id}/charge`.
    *
    * @example const charge = await ctx.step('charge', () => payments.charge(order, { idempotencyKey: `${ctx.id}/charge` }));
-   * @throws ConfigurationError - the name is wrong
+   * @throws ConfigurationError - the name is wrong, or the step would wait for its own end
    * @throws AttemptError - `JobSuperseded`: this attempt does not hold the job any more; stop
-   * @throws AttemptError - `CheckpointRefused`: the value is not JSON, or too large
+   * @throws AttemptError - `CheckpointRefused`: the value is not JSON, or too large. The job fails at once, because a
+   *   retry would only repeat the step's effect
    * @throws the attempt's end - `signal` has aborted: no step begins
    */
   readonly step: RunStep;
@@ -90,7 +99,7 @@ export interface JobContext<Declared extends Jobs = any>
    */
   readonly client: WorkerClient<Declared>;
   /**
-   * Reports how far the job is, as JSON of at most 1 KB; larger progress is dropped with a warning. A process stores
+   * Reports how far the job is, as JSON of at most 1 KB; any other value is dropped with a warning. A process stores
    * it with its next heartbeat (if all its jobs report more than 100 KB, the longest are left out). A function stores
    * it on the job, at once and then at most every 5 s, with one write each time.
    */
@@ -100,9 +109,21 @@ export interface JobContext<Declared extends Jobs = any>
    * every few seconds, not for every record.
    *
    * @throws AttemptError - `JobSuperseded`: this attempt does not hold the job any more; stop
-   * @throws AttemptError - `CheckpointRefused`: the data are not JSON, or larger than 64 KB
+   * @throws AttemptError - `CheckpointRefused`: the data are not JSON, or larger than 64 KB or the declared `largePayloads`
    */
   readonly checkpoint: (data: unknown) => Promise<void>;
+  /**
+   * Parks the job: `return ctx.park({ until: '+15m', state })`. The attempt then ends without a result, holds neither
+   * slot nor cap until `until`, and is not counted; the job keeps its place in its key's share, its checkpoint and its
+   * steps. While it is parked it can be moved and cancelled. Only what the handler returns counts: a call without
+   * `return` parks nothing.
+   *
+   * @throws ConfigurationError - `until` is wrong, or the job has a conflict key and `releaseConflict` is not set
+   * @throws AttemptError - `ResultRefused`: the state is not JSON, or too large
+   */
+  readonly park: (options: ParkOptions) => ParkedJob;
+  /** The `state` of the last `park`, null if that had none; undefined if the job was never parked. */
+  readonly parkedState?: Json | undefined;
   /**
    * The last checkpoint of this or an earlier attempt, as it was when this attempt began. After a lost worker only
    * types with `onWorkerLost: 'resume'` get it; others begin from the start.
@@ -112,17 +133,21 @@ export interface JobContext<Declared extends Jobs = any>
 
 /** Writes lines about one job. Fields are plain data; an error among them is written with its message and stack. */
 export interface JobLog extends Log {
-  /** Written if `POWERTOOLS_LOG_LEVEL` is `DEBUG`. */
+  /** Writes a line if `POWERTOOLS_LOG_LEVEL` is `DEBUG`. */
   readonly debug: Log['info'];
 }
 
 /**
- * A user's function for one job type. Its return value is the job's result, at most 64 KB of JSON; an error that it
- * throws fails the attempt.
+ * A user's function for one job type. Its return value is the job's result, at most 64 KB of JSON, or up to the declared `largePayloads`;
+ * an error that it throws fails the attempt.
  */
 export type JobHandler = (payload: Json, context: JobContext<Jobs>) => unknown;
 
 export type JobHandlers = Readonly<Record<string, JobHandler>>;
+
+/** Handlers of jobs that are not declared: each may say which payload it takes, and nothing checks it. */
+// biome-ignore lint/suspicious/noExplicitAny: a handler of any payload
+export type UntypedHandlers = Readonly<Record<string, (payload: any, context: JobContext<Jobs>) => unknown>>;
 
 export interface RunContext {
   readonly store: AttemptStore;
@@ -131,7 +156,7 @@ export interface RunContext {
   readonly typeUnder?: DeclarationState['typeUnder'] | undefined;
   /** The version of the declaration that the worker started with. */
   readonly declared?: number | undefined;
-  /** When that version was declared, in epoch ms. */
+  /** When the version `declared` was declared, in epoch ms. */
   readonly declaredAtMs?: number | undefined;
   readonly clock: Clock;
   readonly random: Random;
@@ -149,7 +174,7 @@ export interface RunContext {
    * that aborts it may be late.
    */
   readonly lookAtLease?: (() => void) | undefined;
-  /** Shared by the attempts of a worker. @default - this attempt's own */
+  /** The deadlines that the attempts of a worker share. @default - the attempt makes its own */
   readonly deadlines?: Deadlines | undefined;
   /** Reports when a running job is not wanted any more. */
   readonly watch?: Watch | undefined;
@@ -163,19 +188,42 @@ export interface RunContext {
   readonly onProgress?: ((job: Job, progress: unknown) => void) | undefined;
   /** The client of handlers. @default - reading it throws */
   readonly client?: (() => WorkerClient) | undefined;
+  /** Values over 64 KB. @default - none can be kept or read */
+  readonly large?: LargeValues | undefined;
+  /** The ends of rests that attempts of this process have asked for, by scope. @default - none are remembered */
+  readonly rests?: Map<string, number> | undefined;
 }
 
 /** The part of the context that all attempts of one function or process share. */
 export type HostContext = Pick<
   RunContext,
-  'configuration' | 'typeUnder' | 'declared' | 'declaredAtMs' | 'clock' | 'random' | 'log' | 'client'
+  | 'configuration'
+  | 'typeUnder'
+  | 'declared'
+  | 'declaredAtMs'
+  | 'clock'
+  | 'random'
+  | 'log'
+  | 'client'
+  | 'large'
+  | 'rests'
 >;
 
 /**
  * How an attempt ended. `superseded`: the message was outdated, or the attempt lost its claim, so nothing of it
- * counts. `released`: the worker ended before the handler did, or could not begin it, and gave the job back.
+ * counts. `released`: the worker ended before the handler did, or could not begin it, and gave the job back. `rested`:
+ * the handler asked for a cool-down, or one began while the message was under way. `parked`: the handler parked the job.
+ * An attempt that counts as lost is reported as `released`, too.
  */
-export type RunOutcome = 'succeeded' | 'failed' | 'retry' | 'cancelled' | 'released' | 'superseded';
+export type RunOutcome =
+  | 'succeeded'
+  | 'failed'
+  | 'retry'
+  | 'cancelled'
+  | 'released'
+  | 'rested'
+  | 'parked'
+  | 'superseded';
 
 /** How long a handler that was told to stop may take, unless its process ends earlier. */
 export const STOP_GRACE_MS = 5_000;
@@ -183,22 +231,8 @@ export const STOP_GRACE_MS = 5_000;
 interface AttemptTime {
   /** How long the handler may run. */
   readonly timeoutMs: number;
-  /** How long it may take to end after it was told to stop. */
+  /** How long the handler may take to end after it was told to stop. */
   readonly graceMs: number;
-}
-
-/** What the handler threw, after `thrown.ts` has read it. No other code looks at the thrown value. */
-interface Failure {
-  readonly error: JobError;
-  readonly decided: HandlerDecision | undefined;
-}
-
-class HandlerThrew {
-  readonly failure: Failure;
-
-  constructor(failure: Failure) {
-    this.failure = failure;
-  }
 }
 
 const timeoutError = (timeoutMs: number): AttemptError =>
@@ -206,6 +240,12 @@ const timeoutError = (timeoutMs: number): AttemptError =>
     'JobTimeout',
     `the attempt took longer than ${Math.round(timeoutMs)} ms and was told to stop`,
   );
+
+/** The reason of the signal of an attempt whose handler has ended. */
+const ENDED = new AttemptError(
+  'AttemptEnded',
+  'the handler of this attempt has ended: whatever it began must stop',
+);
 
 /** How a handler ended. */
 type HandlerEnd =
@@ -221,16 +261,18 @@ interface Running {
   readonly began: Instant;
   readonly timeoutMs: number;
   readonly abort: LazyAbort;
-  readonly stop: (reason: Error) => void;
 }
 
-/** A handler's context. Its fields are the handler's to replace, such as a signal that aborts for one more reason. */
+/**
+ * Returns a handler's context. The handler may replace its fields, such as `signal` by one that aborts for one more
+ * reason.
+ */
 function contextFor(
-  { store, worker, clock, log, onProgress, client = clientMissing }: RunContext,
+  { clock, log, onProgress, configuration, client = clientMissing }: RunContext,
   job: Job,
-  { began, timeoutMs, abort, stop }: Running,
+  { began, timeoutMs, abort }: Running,
+  { checkpoint, step }: Kept,
 ): JobContext {
-  const keeping = { store, job, worker, log, stop };
   let own: AbortSignal | undefined;
   const shown: Omit<JobContext, 'client'> = {
     id: job.id,
@@ -240,6 +282,9 @@ function contextFor(
     attempt: job.attempt,
     fairnessKey: job.fairnessKey,
     resourceId: job.resourceId,
+    keys: job.keys,
+    units: job.units,
+    limits: typesByName(configuration).get(job.type)?.limits ?? [],
     tags: job.tags,
     traceparent: job.traceparent,
     fencingToken: job.version,
@@ -254,17 +299,25 @@ function contextFor(
     deadline: new Date(began.wallMs + timeoutMs),
     remainingMs: () => Math.max(0, timeoutMs - sinceMs(clock, began)),
     log: jobLogOf(log, job),
-    step: stepsOf(keeping, () => context.signal),
+    step,
     heartbeat: (progress) => onProgress?.(job, progress),
-    checkpoint: checkpointOf(keeping),
+    checkpoint,
     lastCheckpoint: job.checkpoint,
+    park: parkOf(job, exclusiveKeyOf(configuration, job), valueBytesMax(configuration), () => clock.nowMs()),
+    parkedState: job.parkedState,
   };
-  // A copy of the context does not read it.
+  // `client` is not enumerable, so a copy of the context does not read it.
   const context = Object.defineProperty(shown, 'client', { get: client }) as JobContext;
   return context;
 }
 
-/** The log with the job's fields on each line, which come before a handler's fields of the same names. */
+/** Returns the conflict key of a job that excludes others; undefined: the job excludes none. */
+function exclusiveKeyOf(configuration: PoolConfiguration, { type, resourceId }: Job): string | undefined {
+  const conflictKey = conflictKeyFor(typesByName(configuration).get(type), resourceId);
+  return conflictKey !== undefined && isExclusive(conflictKey) ? conflictKey : undefined;
+}
+
+/** Returns a log with the job's fields on each line. They come before a handler's fields of the same names. */
 function jobLogOf(log: Log, { id: jobId, type, attempt }: Job): JobLog {
   const write =
     (level: keyof JobLog): Log['info'] =>
@@ -280,9 +333,11 @@ function jobLogOf(log: Log, { id: jobId, type, attempt }: Job): JobLog {
 async function runHandler(
   context: RunContext,
   handlers: JobHandlers,
-  job: Job,
+  stored: Job,
   { timeoutMs, graceMs }: AttemptTime,
-): Promise<Json> {
+): Promise<Json | ParkedJob> {
+  const job = await wholeOf(context.large, stored);
+  if (job.unreadable !== undefined) throw new AttemptError('JobUnreadable', job.unreadable);
   const handler = Object.hasOwn(handlers, job.type) ? handlers[job.type] : undefined;
   if (handler === undefined) {
     const known = Object.keys(handlers).join(', ');
@@ -303,7 +358,7 @@ async function runHandler(
     context.lookAtLease?.();
     if (abort.reason === undefined && sinceMs(clock, began) >= timeoutMs) stopInTime();
   });
-  // Resolves the promise as well: a listener on each attempt's signal would cost more than the attempt.
+  // This resolves the promise as well, because a listener on each attempt's signal would cost more than the attempt.
   const stop = (reason: Error): void => {
     abort.abort(reason);
     resolveFirst(TOLD_TO_STOP);
@@ -316,14 +371,24 @@ async function runHandler(
   const endWatch = context.watch?.(job, stop);
   const stopInTime = (): void => stop(timeoutError(timeoutMs));
   const onHandled = context.onHandling?.(job, timeoutMs + graceMs);
-  const running = (async () =>
-    handler(job.payload, contextFor(context, job, { began, timeoutMs, abort, stop })))();
-  const over = (ended: HandlerEnd): HandlerEnd => {
+  const bytesMax = valueBytesMax(context.configuration);
+  const kept = keptIn(context, job, stored.checkpoint, { stop, signal: () => shown.signal });
+  const shown = contextFor(context, job, { began, timeoutMs, abort }, kept);
+  let hasEnded = false;
+  const over = async (ended: HandlerEnd): Promise<HandlerEnd> => {
+    hasEnded = true;
+    abort.abort(ENDED);
+    if (kept.wasUsed()) {
+      // The handler has ended, but its steps may still run. The attempt then counts as told to stop, so that the steps get
+      // the grace period and no longer. The next attempt begins after them, with the values of those that were done.
+      resolveFirst(TOLD_TO_STOP);
+      await kept.untilIdle();
+    }
     onHandled?.();
     resolveFirst(ended);
     return ended;
   };
-  const handled = running.then(
+  const handled = (async () => handler(job.payload, shown))().then(
     (result) => over({ kind: 'returned', result }),
     (thrown: unknown) =>
       over({
@@ -333,18 +398,23 @@ async function runHandler(
   );
   const endTimeout = deadlines(timeoutMs, stopInTime);
   let endGrace = endTimeout;
-  try {
-    const ended = await endOrStop;
-    if (ended.kind === 'returned') return storable(ended.result, RESULT);
-    if (ended.kind === 'threw') throw new HandlerThrew(ended.failure);
+  const endInGrace = (): Promise<HandlerEnd | typeof GRACE_IS_OVER> => {
     const grace = new Promise<typeof GRACE_IS_OVER>((resolve) => {
       endGrace = deadlines(graceMs, () => resolve(GRACE_IS_OVER));
     });
-    const endOrGrace = await Promise.race([handled, grace]);
+    return Promise.race([handled, grace]);
+  };
+  try {
+    const first = await endOrStop;
+    const ended = first.kind === 'toldToStop' ? await endInGrace() : first;
     const { reason } = abort;
-    if (endOrGrace.kind === 'returned' && reason instanceof WorkerStoppedError)
-      return storable(endOrGrace.result, RESULT);
-    if (endOrGrace.kind !== 'graceIsOver') throw reason;
+    if (ended.kind !== 'graceIsOver') {
+      // `ENDED` is the reason only if nothing had told the attempt to stop before its handler ended: an abort keeps its first reason.
+      const counts = reason === ENDED || (ended.kind === 'returned' && reason instanceof WorkerStoppedError);
+      if (!counts) throw reason;
+      if (ended.kind === 'threw') throw new HandlerThrew(ended.failure);
+      return leftBy(ended.result, bytesMax);
+    }
   } finally {
     endTimeout();
     endGrace();
@@ -353,9 +423,38 @@ async function runHandler(
   }
   throw new AttemptError(
     'HandlerHung',
-    `the handler of job ${job.id} (${job.type}) still ran ${Math.round(graceMs)} ms after its signal was aborted; make it stop on its signal`,
+    `${hasEnded ? 'a step' : 'the handler'} of job ${job.id} (${job.type}) still ran ${Math.round(graceMs)} ms after its signal was aborted; make it stop on its signal`,
     { cause: abort.reason },
   );
+}
+
+/** Returns what a handler returned: a result as JSON, or the wish to park the job. */
+const leftBy = (returned: unknown, bytesMax: number): Json | ParkedJob =>
+  returned instanceof ParkedJob ? returned : storable(returned, RESULT, bytesMax);
+
+/** The data that an attempt keeps. @param stored - the checkpoint as the job's item has it */
+function keptIn(
+  context: RunContext,
+  job: Job,
+  stored: Json | undefined,
+  { stop, signal }: Pick<Parameters<typeof keptBy>[0], 'stop' | 'signal'>,
+): Kept {
+  const { store, worker, log, configuration } = context;
+  const bytesMax = valueBytesMax(configuration);
+  return keptBy({ store, large: keeping(context), bytesMax, stored, job, worker, log, stop, signal });
+}
+
+/** The store of new values over 64 KB; undefined: the pool accepts none. */
+const keeping = ({ large, configuration }: RunContext): LargeValues | undefined =>
+  configuration.largePayloads === undefined ? undefined : large;
+
+/** A handler's result or state, as the job's item keeps it. An object is put before the write that ends the attempt. */
+async function keptOf(context: RunContext, job: Job, left: Json | ParkedJob): Promise<Json | ParkedJob> {
+  const large = keeping(context);
+  if (large === undefined) return left;
+  return left instanceof ParkedJob
+    ? new ParkedJob(left.untilMs, await large.put(job.id, 'kept', left.state))
+    : large.put(job.id, 'kept', left);
 }
 
 /** How much of the remaining process lifetime is kept for stopping the handler and storing the outcome. */
@@ -364,8 +463,8 @@ const END_RESERVE = { share: 1 / 3, maxMs: 1_000 } as const;
 const GRACE_SHARE = 0.7;
 
 /**
- * The type's timeout, shortened to what the process has left. The stack may leave as little as a second between a
- * type's timeout and its function's, so the grace takes what there is.
+ * Returns the type's timeout and the grace, shortened to what the process has left. The stack may leave as little as a
+ * second between a type's timeout and its function's, so the grace takes what there is.
  */
 function timeFor(context: RunContext, typeTimeoutMs: number): AttemptTime {
   const { clock, life } = context;
@@ -398,7 +497,10 @@ function isTooLate({ life }: RunContext, time: AttemptTime, typeTimeoutMs: numbe
   return life !== undefined && time.timeoutMs < START_SHARE_MIN * Math.min(typeTimeoutMs, life.lastsMs);
 }
 
-/** Refuses to begin if the lease has ended since the start was requested, when another worker may have the job. */
+/**
+ * Refuses to begin if the lease has ended since the start was requested, because another worker may have the job by
+ * then.
+ */
 function requireWorker({ signal, lookAtLease }: RunContext): void {
   lookAtLease?.();
   if (signal?.aborted)
@@ -406,8 +508,9 @@ function requireWorker({ signal, lookAtLease }: RunContext): void {
 }
 
 /**
- * The type as it was declared when the job was claimed. Those terms hold for the attempt, even if other terms were
- * declared since or when this worker started. If that version has no such type, the worker's own configuration decides.
+ * Returns the type as it was declared when the job was claimed. Those terms hold for the attempt, even if other terms
+ * were declared since or when this worker started. If that version has no such type, the worker's own configuration
+ * decides.
  *
  * @throws the store's errors, if the declaration could not be read
  */
@@ -422,7 +525,7 @@ export async function declaredTerms(context: TermsContext, job: MovingJob): Prom
 type TermsContext = Pick<RunContext, 'configuration' | 'typeUnder'>;
 
 interface Terms {
-  /** Undefined if no known declaration has the type. */
+  /** The type; undefined if no known declaration has it. */
   readonly type: JobTypeConfiguration | undefined;
 }
 
@@ -430,7 +533,7 @@ const knownTerms = ({ configuration }: TermsContext, job: MovingJob): Terms => (
   type: typesByName(configuration).get(job.type),
 });
 
-/** Timeout of a type that the configuration does not have. */
+/** Milliseconds of the timeout of a type that the configuration does not have. */
 const UNKNOWN_TYPE_TIMEOUT_MS = 15 * 60_000;
 
 /**
@@ -473,8 +576,8 @@ export async function runJob(
   }
   const { type } = terms ?? knownTerms(context, job);
   const typeTimeoutMs = type?.timeoutMs ?? UNKNOWN_TYPE_TIMEOUT_MS;
-  // No other worker may start the job before its function ends or its process ends the attempt, so the longest time
-  // is safe. Other terms might stop the attempt too early.
+  // No other worker may start the job before its function ends or its process ends the attempt, so the longest time is
+  // safe. A shorter one, of other terms, might stop the attempt too early.
   const time = timeFor(context, terms === undefined ? UNKNOWN_TYPE_TIMEOUT_MS : typeTimeoutMs);
   let ending: AttemptEnding;
   try {
@@ -483,13 +586,21 @@ export async function runJob(
     }
     if (job.unreadable !== undefined) throw new AttemptError('JobUnreadable', job.unreadable);
     requireWorker(context);
-    ending = { kind: 'succeeded', result: await runHandler(context, handlers, job, time) };
+    // planted: starts-late
+    if (message.startByMs !== undefined && clock.nowMs() > message.startByMs)
+      throw new AttemptError(
+        'StartedTooLate',
+        'the message came too late for the rate that counts this start',
+      );
+    ending =
+      endingInRest(context, job) ??
+      returnedEnding(await keptOf(context, job, await runHandler(context, handlers, job, time)));
   } catch (error) {
     if (isAttemptError(error, 'HandlerHung')) {
       await recordHung(context, job, time, error);
       throw error;
     }
-    // Wrong terms might fail a job for good that should be retried.
+    // The terms are read if they are missing, because wrong ones might fail a job for good that should be retried.
     terms ??= await declaredTerms(context, job);
     ending = endingOf(context, job, terms.type, error);
     logEnding(log, job, ending);
@@ -502,14 +613,16 @@ export async function runJob(
     });
     return 'superseded';
   }
-  // An attempt of a cancelled job that would be retried ends the job as cancelled.
-  return finished.job.state === 'cancelled' ? 'cancelled' : ending.kind;
+  // The attempt would be retried, but its job was cancelled meanwhile, so it ends as cancelled.
+  if (finished.job.state === 'cancelled') return 'cancelled';
+  if (ending.kind !== 'unfinished') return ending.kind;
+  return ending.as === 'lost' ? 'released' : ending.as;
 }
 
 /** Logs an attempt that did not succeed: as a warning if it is retried, and as an error if it failed for good. */
 function logEnding(log: Log, { id: jobId, type, attempt: number }: Job, ending: AttemptEnding): void {
   const fields = { jobId, type, attempt: number };
-  if (ending.kind === 'retry')
+  if (ending.kind === 'retry' && ending.error !== undefined)
     log.warn('attempt failed; the job is tried again', {
       ...fields,
       error: ending.error,
@@ -517,31 +630,38 @@ function logEnding(log: Log, { id: jobId, type, attempt: number }: Job, ending: 
     });
   else if (ending.kind === 'failed')
     log.error('attempt failed for good; the job is a dead letter', { ...fields, error: ending.error });
-  else log.info('attempt did not succeed', { ...fields, ending: ending.kind });
+  else
+    log.info('attempt did not succeed', {
+      ...fields,
+      ending: ending.kind === 'unfinished' ? ending.as : ending.kind,
+    });
 }
 
 /** How long the end of a process waits until it is stored that a handler hangs. */
 const HUNG_WRITE_MS = 2_000;
 
 /**
- * Records on the job, before the process ends, that its handler did not stop after its timeout: the attempt has
- * failed. If the handler was told to stop for another reason, the attempt counts as lost with its worker.
+ * Records on the job, before the process ends, that its handler did not stop after its timeout, or that a step did not
+ * stop after its handler: the attempt has failed. If they were told to stop for another reason, the attempt counts as
+ * lost with its worker.
  */
 async function recordHung(
   { store, clock, worker, log }: RunContext,
   job: Job,
   { timeoutMs }: AttemptTime,
-  { cause, message }: AttemptError,
+  hung: AttemptError,
 ): Promise<void> {
+  const { cause, message } = hung;
   const fields = { jobId: job.id, type: job.type, attempt: job.attempt };
   log.warn('a handler hangs, so its process ends', { ...fields, error: message });
-  if (!isAttemptError(cause, 'JobTimeout')) return;
+  if (!isAttemptError(cause, 'JobTimeout', 'AttemptEnded')) return;
+  const error = cause === ENDED ? withoutStack(jobErrorOf(hung)) : hungError(timeoutMs);
   const answered = new AbortController();
   try {
     const claimId = job.claim?.claimId ?? '';
     // The process must end, even if the store does not answer.
     await Promise.race([
-      store.saveHung({ jobId: job.id, claimId, worker, error: hungError(timeoutMs) }),
+      store.saveHung({ jobId: job.id, claimId, worker, error }),
       clock.sleep(HUNG_WRITE_MS, answered.signal).then(() => {
         if (!answered.signal.aborted) throw new UnavailableError(`no answer within ${HUNG_WRITE_MS} ms`);
       }),
@@ -556,79 +676,6 @@ async function recordHung(
   }
 }
 
-/** Delay after which a job is tried again that met a worker of another deployment. */
-const ROLLOUT_MS = 60_000;
-/** Limit of a deployment's rollout: how long after a declaration workers of the version before may still run. */
-const ROLLOUT_MAX_MS = 15 * 60_000;
-/** How often a job may be given back before its handler began, so that this ends some time. */
-const NOT_BEGUN_MAX = ROLLOUT_MAX_MS / ROLLOUT_MS;
-
-/**
- * Whether a missing handler may be due to a rollout: a worker that has the handler may be about to replace this one,
- * or the type may have moved to another fleet, which the next plan of the job takes into account. True if the job was
- * claimed under another declaration than the worker started with, or if that declaration is so young that the
- * worker's code may be older.
- */
-function mayBeRollingOut({ clock, declared, declaredAtMs }: RunContext, job: Job): boolean {
-  if (declared === undefined) return false;
-  // planted: handlers-of-tomorrow
-  if ((job.claim?.declared ?? declared) !== declared) return true;
-  return declared > 1 && declaredAtMs !== undefined && clock.nowMs() < declaredAtMs + ROLLOUT_MAX_MS;
-}
-
-/** How an attempt ended. */
-type AttemptEnding =
-  | Verdict
-  /** The worker ended before the handler did, or could not begin it. */
-  | { readonly kind: 'released'; readonly as: 'released' | 'lost'; readonly verdict: Verdict }
-  /** Another attempt holds the job: there is nothing to write. */
-  | { readonly kind: 'superseded' };
-
-/** How the attempt ended, given the error that ended it. */
-function endingOf(
-  context: RunContext,
-  job: Job,
-  type: JobTypeConfiguration | undefined,
-  error: unknown,
-): AttemptEnding {
-  const { clock, random } = context;
-  if (isAttemptError(error, 'JobCancelled')) return { kind: 'cancelled' };
-  if (isAttemptError(error, 'JobSuperseded')) return { kind: 'superseded' };
-  const nowMs = clock.nowMs();
-  if (error instanceof WorkerStoppedError) {
-    const { isLoss, message } = error;
-    return isLoss
-      ? { kind: 'released', as: 'lost', verdict: afterWorkerLost(job, type, nowMs) }
-      : releasedEnding(message, nowMs, type?.onWorkerLost !== 'resume');
-  }
-  const mayGiveBack = countReleases(job) < NOT_BEGUN_MAX;
-  if (isAttemptError(error, 'NotBegun')) {
-    if (mayGiveBack) return releasedEnding(error.message, nowMs, false);
-    return { kind: 'released', as: 'lost', verdict: afterWorkerLost(job, type, nowMs) };
-  }
-  const isMissing = isAttemptError(error, 'MissingHandler') && type !== undefined;
-  if (isMissing && mayGiveBack && mayBeRollingOut(context, job))
-    return releasedEnding(error.message, nowMs + ROLLOUT_MS, false);
-  const { error: failure, decided } =
-    error instanceof HandlerThrew
-      ? error.failure
-      : { error: withoutStack(jobErrorOf(error)), decided: undefined };
-  const isFinal = isAttemptError(error, 'MissingHandler', 'JobUnreadable');
-  return type === undefined || isFinal
-    ? { kind: 'failed', error: failure }
-    : afterFailure(job, failure, type.retry, random(), nowMs, decided);
-}
-
-const releasedEnding = (message: string, runAtMs: number, isFromStart: boolean): AttemptEnding => ({
-  kind: 'released',
-  as: 'released',
-  verdict: afterRelease(message, runAtMs, isFromStart),
-});
-
-/** How often workers have given the job back, as far as its history still shows. */
-const countReleases = ({ history }: Job): number =>
-  (history?.entries ?? []).filter((entry) => entry.kind === 'attempt' && entry.outcome === 'released').length;
-
 async function storeEnding(context: RunContext, job: Job, ending: AttemptEnding): Promise<FinishOutcome> {
   const { store, clock, worker } = context;
   const nowMs = clock.nowMs();
@@ -636,8 +683,10 @@ async function storeEnding(context: RunContext, job: Job, ending: AttemptEnding)
   switch (ending.kind) {
     case 'superseded':
       return { kind: 'superseded' };
-    case 'released':
-      return store.loseWorker({ job, verdict: ending.verdict, as: ending.as, nowMs, expiresAtMs });
+    case 'unfinished':
+      // planted: unwritten-rests
+      if (ending.rest !== undefined) await writeRest(context, job, ending.rest);
+      return store.endUnfinished({ job, verdict: ending.verdict, as: ending.as, nowMs, expiresAtMs });
     default:
       return store.finishJob({ ...worker, job, verdict: ending, nowMs, expiresAtMs });
   }

@@ -1,10 +1,9 @@
 /** Runs the handler of an existing SQS function, unchanged, as the handler of a job type. */
 import type { Context, SQSBatchResponse, SQSEvent, SQSHandler, SQSRecord } from 'aws-lambda';
-import type { Json } from '../core/job.ts';
 import { isFunction, objectOf, textWithin } from '../core/read-fields.ts';
-import type { JobContext, JobHandler } from './run-job.ts';
+import type { JobContext } from './run-job.ts';
 
-/** Which queue the handler is told of. */
+/** The queue that the handler finds named in its records. */
 interface SqsHandlerOptions {
   /**
    * The ARN of the queue that the handler was written for, if it looks at `eventSourceARN` or `awsRegion`.
@@ -31,7 +30,10 @@ const REPORTED = 'SqsMessageFailed';
  * @example export const handler = worker({ invoice: fromSqsHandler(existing) });
  * @throws ConfigurationError - the handler is not a function, or an option is wrong
  */
-export function fromSqsHandler(handler: SQSHandler, options: SqsHandlerOptions = {}): JobHandler {
+export function fromSqsHandler(
+  handler: SQSHandler,
+  options: SqsHandlerOptions = {},
+): (payload: unknown, context: JobContext) => Promise<undefined> {
   isFunction('handler', handler);
   checkOptions('', options);
   return async (payload, job) => {
@@ -44,7 +46,7 @@ export function fromSqsHandler(handler: SQSHandler, options: SqsHandlerOptions =
   };
 }
 
-const recordOf = (payload: Json, job: JobContext, queueArn: string): SQSRecord => {
+const recordOf = (payload: unknown, job: JobContext, queueArn: string): SQSRecord => {
   const sentAt = String(Date.now());
   return {
     messageId: job.id,
@@ -65,35 +67,46 @@ const recordOf = (payload: Json, job: JobContext, queueArn: string): SQSRecord =
   };
 };
 
-/** Handlers end by their promise, by a callback, or by the functions of the context, as those of old runtimes do. */
-function answerOf(
+/**
+ * Waits for the end of the handler, and decides it as the runtimes of Lambda up to Node.js 22 do: by the promise that
+ * the handler returns, whatever its class, or by the first call of the callback or of a function of the context. The
+ * runtime of Node.js 24 has only the promise, and answers what another handler returns.
+ *
+ * Lambda also ends a handler that does none of this once its event loop is empty. Here the handler shares the loop with
+ * the worker, and what it has begun may go on, so it never counts as done: its attempt goes on until its timeout.
+ */
+async function answerOf(
   handler: SQSHandler,
   event: SQSEvent,
   job: JobContext,
 ): Promise<SQSBatchResponse | undefined> {
-  return new Promise((resolve, reject) => {
-    const end = (error?: unknown, answer?: unknown): void => {
-      if (error === undefined || error === null)
-        resolve((answer ?? undefined) as SQSBatchResponse | undefined);
-      else reject(typeof error === 'string' ? new Error(error) : error);
-    };
-    const context: Context = {
-      awsRequestId: `${job.id}/${job.attempt}`,
-      functionName: job.type,
-      functionVersion: '$LATEST',
-      invokedFunctionArn: `arn:aws:lambda:::function:${job.type}`,
-      memoryLimitInMB: '',
-      logGroupName: '',
-      logStreamName: '',
-      callbackWaitsForEmptyEventLoop: false,
-      getRemainingTimeInMillis: () => job.remainingMs(),
-      done: end,
-      fail: end,
-      succeed: (answer: unknown) => end(undefined, answer),
-    };
-    const answer = handler(event, context, end);
-    if (answer instanceof Promise) answer.then((value) => end(undefined, value), reject);
-    // A function without a callback that returns no promise has ended.
-    else if (handler.length < 3) end(undefined, answer);
-  });
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+  let hasEnded = false;
+  const end = (error?: unknown, answer?: unknown): void => {
+    hasEnded = true;
+    if (error === undefined || error === null) resolve(answer);
+    else reject(typeof error === 'string' ? new Error(error) : error);
+  };
+  const context: Context = {
+    awsRequestId: `${job.id}/${job.attempt}`,
+    functionName: job.type,
+    functionVersion: '$LATEST',
+    invokedFunctionArn: `arn:aws:lambda:::function:${job.type}`,
+    memoryLimitInMB: '',
+    logGroupName: '',
+    logStreamName: '',
+    callbackWaitsForEmptyEventLoop: false,
+    getRemainingTimeInMillis: () => job.remainingMs(),
+    done: end,
+    fail: (error: unknown) => end(error ?? 'handled'),
+    succeed: (answer: unknown) => end(undefined, answer),
+  };
+  const returned: unknown = handler(event, context, end);
+  // A thenable is awaited, too.
+  if (returned !== undefined) resolve(returned);
+  else if (!hasEnded && handler.length < 3)
+    job.log.warn(
+      'the handler returned no promise, so its attempt ends when it calls its callback; make it async if it never does',
+    );
+  return ((await promise) ?? undefined) as SQSBatchResponse | undefined;
 }

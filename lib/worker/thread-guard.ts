@@ -45,7 +45,7 @@ const instantIn = (leaseSince: BigInt64Array): { readonly wallMs: number; readon
   monotonicMs: Number(Atomics.load(leaseSince, 1)),
 });
 
-/** A guard in its own thread. */
+/** Makes guards that run in threads of their own. */
 export function guardInThread({ clock, exit, ...given }: ThreadGuardOptions): GuardMaker {
   return (guarded, { onLost, signal }) => {
     const leaseSince = new BigInt64Array(new SharedArrayBuffer(2 * BigInt64Array.BYTES_PER_ELEMENT));

@@ -7,18 +7,24 @@ import { isNativeError } from 'node:util/types';
 import { cutToBytes } from '../core/history.ts';
 import { ERROR_STACK_BYTES_MAX, type JobError } from '../core/job.ts';
 import type { HandlerDecision } from '../core/retry.ts';
-import { AttemptError, type AttemptReason, RETRY_AFTER_MAX_MS } from './errors.ts';
+import {
+  AttemptError,
+  type AttemptReason,
+  REST_LEAST_MS,
+  REST_MAX_MS,
+  RETRY_AFTER_MAX_MS,
+} from './errors.ts';
 
 const NAME_CHARS_MAX = 128;
 const MESSAGE_CHARS_MAX = 2_048;
-/** Limit for the message of a cause. */
+/** The most characters of the message of a cause. */
 const INNER_MESSAGE_CHARS_MAX = 512;
 const CODE_CHARS_MAX = 64;
 /** How many errors of one chain are kept. Twice as many would say no more, and leave less room for each. */
 const ERRORS_MAX = 12;
-/** Stack frames kept of the error itself. */
+/** The most stack frames that are kept of the error itself. */
 const FRAMES_MAX = 10;
-/** Stack frames kept of each of its causes. */
+/** The most stack frames that are kept of each cause of an error. */
 const INNER_FRAMES_MAX = 4;
 /** How many field names are listed for an object without a message. */
 const FIELDS_MAX = 20;
@@ -30,18 +36,18 @@ const UNREADABLE = 'the handler threw a value that cannot be shown as text';
 /** An error after it was read. */
 interface ReadError {
   readonly name: string;
-  /** Without the messages of its causes. */
+  /** The message, without those of its causes. */
   readonly message: string;
-  /** Such as `ECONNREFUSED`; empty if it has none. */
+  /** The error's code, such as `ECONNREFUSED`; empty if it has none. */
   readonly code: string;
   readonly frames: readonly string[];
-  /** Its causes: the errors of an `AggregateError` first, those of a `SuppressedError` last. */
+  /** The error's causes: the errors of an `AggregateError` first, those of a `SuppressedError` last. */
   readonly causes: readonly ReadError[];
 }
 
 /**
- * The thrown value as the job stores it: the message includes those of its causes, and the stack has frames of all of
- * them.
+ * Returns the thrown value as the job stores it. The message includes those of its causes, and the stack has frames of
+ * all of them.
  */
 export function jobErrorOf(thrown: unknown): JobError {
   const error = readError(thrown, new Set(), FRAMES_MAX);
@@ -52,19 +58,43 @@ export function jobErrorOf(thrown: unknown): JobError {
 }
 
 /**
- * What the thrown error decides about its job; undefined if it leaves that to the type's policy. It is known by its name
- * and its fields, so that a class of another copy of this package counts too.
+ * Returns what the thrown error decides about its job; undefined if it leaves that to the type's policy. Such an error
+ * is known by its name and its fields, so that a class of another copy of this package counts too.
  */
-export function decisionOf(thrown: unknown, nowMs: number): HandlerDecision | undefined {
+export function decisionOf(thrown: unknown, nowMs: number): HandlerDecision | Cooldown | undefined {
   if (!isObject(thrown)) return undefined;
   const field = (name: string): unknown => orUndefined(() => Reflect.get(thrown, name));
-  if (attemptReasonOf(thrown) === 'PayloadRefused') return { retry: false };
+  const reason = attemptReasonOf(thrown);
+  if (reason === 'PayloadRefused' || reason === 'CheckpointRefused') return { retry: false };
   const name = field('name');
   if (name === 'PermanentError') return { retry: false };
+  if (name === 'CooldownError') return cooldownOf(field, nowMs);
   if (name !== 'RetryAfterError') return undefined;
   const [after, at] = [field('retryAfterMs'), field('retryAtMs')];
   const retryAtMs = typeof at === 'number' ? at : typeof after === 'number' ? nowMs + after : Number.NaN;
   return Number.isNaN(retryAtMs) ? undefined : { retryAtMs: Math.min(retryAtMs, nowMs + RETRY_AFTER_MAX_MS) };
+}
+
+/** The rest that a handler asked for. */
+export interface Cooldown {
+  readonly restUntilMs: number;
+  readonly type: string | undefined;
+  readonly limit: string | undefined;
+  /** The fairness key that rests; true: the job's own. */
+  readonly key: string | true | undefined;
+}
+
+function cooldownOf(field: (name: string) => unknown, nowMs: number): Cooldown | undefined {
+  const [after, at, type, limit, key] = ['restMs', 'restUntilMs', 'type', 'limit', 'key'].map(field);
+  const untilMs = typeof at === 'number' ? at : typeof after === 'number' ? nowMs + after : Number.NaN;
+  if (Number.isNaN(untilMs)) return undefined;
+  return {
+    // planted: rests-for-nothing
+    restUntilMs: Math.min(Math.max(untilMs, nowMs + REST_LEAST_MS), nowMs + REST_MAX_MS),
+    type: typeof type === 'string' ? type : undefined,
+    limit: typeof limit === 'string' ? limit : undefined,
+    key: typeof key === 'string' || key === true ? key : undefined,
+  };
 }
 
 /** The name of an error without a name, and of a value that is no error; `Error` uses the same. */
@@ -97,7 +127,7 @@ function readError(thrown: unknown, seen: Set<unknown>, framesMax: number): Read
   };
 }
 
-/** The reason of an `AttemptError`, which is stored as the error's name. */
+/** Returns the reason of an `AttemptError`, which is stored as the error's name. */
 const attemptReasonOf = (thrown: object): AttemptReason | undefined =>
   orUndefined(() => (thrown instanceof AttemptError ? thrown.reason : undefined)) as
     | AttemptReason
@@ -121,8 +151,8 @@ const isObject = (thrown: unknown): thrown is object =>
   (typeof thrown === 'object' && thrown !== null) || typeof thrown === 'function';
 
 /**
- * The field names of an object without a message. Values are left out: they may be secret, such as the headers of a
- * request.
+ * Returns the field names of an object without a message. Values are left out, because they may be secret, such as the
+ * headers of a request.
  */
 const fieldsOf = (thrown: object): string | undefined =>
   orUndefined(() => {
@@ -133,7 +163,10 @@ const fieldsOf = (thrown: object): string | undefined =>
 const codeIn = (code: unknown): string =>
   typeof code === 'string' || typeof code === 'number' ? String(code).slice(0, CODE_CHARS_MAX) : '';
 
-/** Reads by index, because an array of a class of its own may answer anything to `slice`, or to an iteration. */
+/**
+ * Returns the entries of an array. They are read by index, because an array of a class of its own may answer anything
+ * to `slice`, or to an iteration.
+ */
 const entriesIn = (errors: unknown): readonly unknown[] =>
   orUndefined(() => {
     if (!Array.isArray(errors)) return [];
@@ -149,7 +182,7 @@ const framesIn = (stack: string, max: number): readonly string[] =>
     .slice(0, max)
     .map((line) => line.trim());
 
-/** A message with its code and the messages of its causes, each unless the message already contains it. */
+/** Returns a message with its code and the messages of its causes, each unless the message already contains it. */
 function reasonOf({ message, code, causes }: ReadError): string {
   const own = withCode(message, code);
   const inner = causes.map(reasonOf).filter((reason) => reason !== '' && !own.includes(reason));
@@ -161,7 +194,7 @@ const withCode = (message: string, code: string): string => {
   return message === '' ? code : `${message} (${code})`;
 };
 
-/** The lines of an error's causes and of theirs, each indented below the error that it caused. */
+/** Returns the lines of an error's causes and of their causes, each indented below the error that it caused. */
 function causesOf({ causes }: ReadError): readonly string[] {
   return causes.flatMap((cause) => {
     const message = withCode(cause.message, cause.code).slice(0, INNER_MESSAGE_CHARS_MAX);

@@ -1,7 +1,7 @@
 /** One sleep for the deadlines of all attempts of a host. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { VirtualTime } from '../../lib/testing/virtual-time.ts';
+import { VirtualTime } from '../../lib/local/virtual-time.ts';
 import { createDeadlines } from '../../lib/worker/attempt-host.ts';
 
 const START_MS = 1_800_000_000_000;

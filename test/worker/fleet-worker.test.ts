@@ -43,7 +43,7 @@ describe('a worker process', () => {
 
   it('refuses a heartbeat that is too late for its lease before it looks at anything outside', async () => {
     await expect(
-      runFleetWorker({ render: () => null }, { heartbeatMs: 20_000, leaseMs: 15_000 }),
+      runFleetWorker({ render: () => null }, { heartbeatMs: '20s', leaseMs: 15_000 }),
     ).rejects.toMatchObject({
       name: 'ConfigurationError',
       message: /^heartbeatMs: must be below .*, got 20000\. /,

@@ -76,6 +76,31 @@ describe('a typed handler', () => {
     expect(ran.job.result).not.toHaveProperty('tags');
   });
 
+  it('keeps what was sent and what it returned, although their schemas change what they get', async () => {
+    const stamping: StandardSchema<{ a: number; stamp?: string }> = {
+      '~standard': {
+        version: 1,
+        vendor: 'test',
+        validate: (value: unknown) => ({
+          value: Object.assign(value as { a: number }, { stamp: 'by the schema' }),
+        }),
+      },
+    };
+    const stamped = defineJobs({ resize: job({ payload: stamping, result: stamping }) });
+    const seen: unknown[] = [];
+    const handle = (payload: unknown) => {
+      seen.push(payload);
+      return { a: 2 };
+    };
+    const { job: ended } = await run(readHandling(stamped, [{ resize: handle }]).handlers, { a: 1 });
+    expect(ended).toMatchObject({ state: 'succeeded' });
+    expect([ended.payload, seen, ended.result]).toEqual([
+      { a: 1 },
+      [{ a: 1, stamp: 'by the schema' }],
+      { a: 2 },
+    ]);
+  });
+
   it('does not run for a payload that its schema refuses: the job is a dead letter at once', async () => {
     let runs = 0;
     const { outcome, job: ended } = await run(
@@ -156,6 +181,12 @@ describe('a typed handler', () => {
       }),
     ).toBeTypeOf('function');
     expect(worker({ any: () => url }, { use: [] })).toBeTypeOf('function');
+    const untyped = {
+      own: async (payload: Url) => payload.url,
+      other: (payload: { a: number }) => payload.a,
+    };
+    expect(worker(untyped)).toBeTypeOf('function');
+    expect(worker({ own: async (payload: { a: number }) => payload.a })).toBeTypeOf('function');
   });
 });
 
@@ -284,6 +315,31 @@ describe('middlewares', () => {
     );
   });
 
+  it('run no handler after they have ended, or after the attempt was told to stop', async () => {
+    const on = setting();
+    const errors: unknown[] = [];
+    let runs = 0;
+    const late: JobMiddleware = (_, next) => {
+      const later = on.clock.sleep(1_000).then(next);
+      void later.catch((error: unknown) => errors.push(String(error)));
+      return { width: 6 };
+    };
+    const slow =
+      (own: Stage): JobMiddleware =>
+      async (_, next) => {
+        await own.clock.sleep(TIMEOUT_MS + 1);
+        return next();
+      };
+    const resize = () => (runs += 1);
+    expect((await run(through([late], resize), GOOD, { on })).job.result).toEqual({ width: 6 });
+    await on.advance(1_000);
+    expect(errors).toEqual([expect.stringContaining('use[0] called next() after it had ended')]);
+    const another = setting();
+    const slept = await run(through([slow(another)], resize), GOOD, { on: another });
+    expect(slept.job.error?.name).toBe('JobTimeout');
+    expect(runs).toBe(0);
+  });
+
   it('end after their handler, although they do not wait for it, and its failure ends nothing else', async () => {
     const on = setting();
     const began = on.time.nowMs;
@@ -375,7 +431,7 @@ describe('an error that decides', () => {
     ['milliseconds', new RetryAfterError(0), 0],
     ['an instant', new RetryAfterError(new Date(NOW_MS + 5_000), { message: 'busy' }), 5_000],
     ['an instant in the past', new RetryAfterError(new Date(0)), 0],
-    ['an instant far ahead', new RetryAfterError(new Date('9999-01-01')), RETRY_AFTER_MAX_MS],
+    ['the longest duration', new RetryAfterError('366d'), RETRY_AFTER_MAX_MS],
   ])(
     'RetryAfterError with %s: the job is tried again then, and not by the rules',
     async (_, thrown, delayMs) => {
@@ -383,6 +439,29 @@ describe('an error that decides', () => {
       expect(ended).toMatchObject({ state: 'scheduled', attempt: 2, runAtMs: NOW_MS + delayMs });
     },
   );
+
+  it.each<readonly [string | undefined, number | 'otherwise']>([
+    ['120', 120_000],
+    ['0', 0],
+    [' 7 ', 7_000],
+    ['Sun, 06 Nov 1994 08:49:37 GMT', 0],
+    [undefined, 'otherwise'],
+    ['', 'otherwise'],
+    ['soon', 'otherwise'],
+    ['-5', 'otherwise'],
+    ['1.5', 'otherwise'],
+    ['99999999999', 3_600_000],
+  ])('RetryAfterError reads the header of a response: %j', (header, expected) => {
+    const headers = new Headers(header === undefined ? {} : { 'Retry-After': header });
+    const options = { otherwise: '20s', atMost: '1h' } as const;
+    const ms = expected === 'otherwise' ? 20_000 : expected;
+    expect(RetryAfterError.from({ headers }, options).retryAfterMs).toBe(ms);
+    const fields = { headers: { 'retry-after': header } };
+    expect(RetryAfterError.from(fields, { ...options, message: 'busy' })).toMatchObject({
+      retryAfterMs: ms,
+      message: 'busy',
+    });
+  });
 
   it('RetryAfterError comes before a rule that forbids a retry, and never after the last attempt', async () => {
     const error = new RetryAfterError('1s', { cause: new Error('429') });
@@ -486,7 +565,16 @@ describe('refused when the worker is made', () => {
       () => new RetryAfterError(new Date('x')),
       /^after: must be a duration or a Date/,
     ],
-    ['a retry after years', () => new RetryAfterError('400d'), /^after: must be .* at most 366 days ahead/],
+    [
+      'a retry after years',
+      () => new RetryAfterError('400d'),
+      /^after: must be at most 366 days ahead, got "400d"/,
+    ],
+    [
+      'a retry at a date in years',
+      () => new RetryAfterError(new Date('9999-01-01')),
+      /^after: must be at most 366 days ahead, got /,
+    ],
     [
       'a retry after nothing',
       () => new RetryAfterError(undefined as never),

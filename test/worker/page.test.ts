@@ -36,8 +36,8 @@ async function run(program: number, type: string, payload: Json): Promise<readon
   return ends;
 }
 
-it('are these six, and the first is typed', async () => {
-  expect(names).toHaveLength(6);
+it('are these eight, and the first is typed', async () => {
+  expect(names).toHaveLength(8);
   expect(await run(0, 'thumbnail', { key: 'a.png' })).toMatchObject([{ result: { width: 256 } }]);
   expect(await run(0, 'thumbnail', { key: 7 })).toMatchObject([{ error: { name: 'PayloadRefused' } }]);
 });
@@ -70,10 +70,33 @@ it('surrounds a handler', async () => {
   expect(await run(3, 'thumbnail', {})).toMatchObject([{ result: { width: 256 } }]);
 });
 
+it('lets the key of a job rest whose service answers 429', async () => {
+  const headers = { 'retry-after': '60' };
+  vi.stubGlobal('fetch', async () => Response.json({}, { status: 429, headers }));
+  expect((await run(4, 'quote', {}))[0]).toMatchObject({
+    state: 'scheduled',
+    attempt: 1,
+    runAtMs: NOW_MS + 60_000,
+    history: { entries: [{ outcome: 'rested' }] },
+  });
+  vi.unstubAllGlobals();
+});
+
+it('parks a job until its export is there', async () => {
+  vi.stubGlobal('fetch', async () => Response.json({}, { headers: { location: '/exports/7' } }));
+  expect((await run(5, 'report', {}))[0]).toMatchObject({
+    state: 'scheduled',
+    attempt: 1,
+    runAtMs: NOW_MS + 900_000,
+    parkedState: { url: '/exports/7' },
+  });
+  vi.unstubAllGlobals();
+});
+
 it('runs the handler of an SQS function', async () => {
   const existing = vi.fn(async () => undefined);
   vi.stubGlobal('existing', existing);
-  expect(await run(4, 'invoice', { no: 7 })).toMatchObject([{ state: 'succeeded' }]);
+  expect(await run(6, 'invoice', { no: 7 })).toMatchObject([{ state: 'succeeded' }]);
   expect(existing).toHaveBeenCalledWith(
     { Records: [expect.objectContaining({ body: '{"no":7}' })] },
     expect.anything(),
@@ -85,7 +108,7 @@ it('runs the handler of an SQS function', async () => {
 it('makes a function of another app the handler of a fleet', async () => {
   const { addJobs } = await load<{
     readonly addJobs: (scope: Stack, functionArn: string, roleArn: string) => unknown;
-  }>('program-5.ts');
+  }>('program-7.ts');
   const app = new App({ context: { 'aws:cdk:bundling-stacks': [] } });
   const stack = new Stack(app, 'Billing', { env: { account: '111122223333', region: 'eu-central-1' } });
   const functionArn = 'arn:aws:lambda:eu-central-1:111122223333:function:invoices';

@@ -22,6 +22,7 @@ import { NOW_MS } from '../fixtures/factories/job.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { type Stage, stage, storeWith } from '../stage/stage.ts';
 import { onlyJob } from '../testing/received.ts';
+import { HOSTILE, WAYS } from './hostile.ts';
 
 const HEARTBEAT_MS = 5_000;
 const LEASE_MS = 15_000;
@@ -221,7 +222,7 @@ describe('a worker process', () => {
         if (n === 1) throw new Error('no such picture');
         return null;
       },
-      { metrics: { add } },
+      { metrics: { add, asksFor: () => false } },
     );
     await on.advance(500);
     const scopes = { type: 'resize', tier: 'standard' };
@@ -399,6 +400,24 @@ describe('a worker process', () => {
     worker.stop();
     await on.advance(1_000);
     expect(on.store.inspect(5).workers.has('worker-1')).toBe(false);
+  });
+
+  it.each(WAYS)('goes on, whatever its handlers have %s', async (_way, handlerOf) => {
+    const on = setting(undefined, { retry: { maxAttempts: 1 } });
+    const jobs = await waitingJobs(on, HOSTILE.length + 1);
+    const worker = begin(on, (payload, context) => {
+      const [, given] = HOSTILE[payload as number] ?? [];
+      return (payload as number) < HOSTILE.length ? handlerOf(given)(payload, context) : payload;
+    });
+    await on.advance(60_000);
+    for (const [at, state] of on.states(jobs).entries())
+      expect([HOSTILE[at]?.[0], state]).toEqual([
+        HOSTILE[at]?.[0],
+        expect.stringMatching(at === HOSTILE.length ? 'succeeded' : /succeeded|failed/),
+      ]);
+    for (const { id } of jobs) expect(on.store.inspectJob(id)).toMatchObject({ attempt: 1, workersLost: 0 });
+    expect(worker.exits).toEqual([]);
+    expect(worker.ended()).toBeUndefined();
   });
 
   it('registers its slots, and jobs that wait find them at once', async () => {
@@ -751,7 +770,7 @@ describe('a worker that cannot be reached', () => {
       const on = setting();
       const [job] = await waitingJobs(on, 1);
       let isDown = false;
-      const verbs = ['heartbeat', 'finishJob', 'loseWorker', 'lookUpJobs'] as const;
+      const verbs = ['heartbeat', 'finishJob', 'endUnfinished', 'lookUpJobs'] as const;
       const store = unreliable(on, () => isDown, verbs);
       let toldAtMs: number | undefined;
       let exitedAtMs: number | undefined;
@@ -790,7 +809,7 @@ describe('a worker that cannot be reached', () => {
     const on = setting();
     await waitingJobs(on, 2);
     let isDown = false;
-    const store = unreliable(on, () => isDown, ['heartbeat', 'finishJob', 'loseWorker']);
+    const store = unreliable(on, () => isDown, ['heartbeat', 'finishJob', 'endUnfinished']);
     const worker = begin(on, worksFor(on, 300_000), { store });
     await on.advance(100);
     isDown = true;
@@ -806,7 +825,7 @@ describe('a worker that cannot be reached', () => {
     const on = setting();
     const [job] = await waitingJobs(on, 1);
     let isDown = false;
-    const store = unreliable(on, () => isDown, ['heartbeat', 'finishJob', 'loseWorker']);
+    const store = unreliable(on, () => isDown, ['heartbeat', 'finishJob', 'endUnfinished']);
     const worker = begin(on, worksFor(on, 5_000), { store });
     await on.advance(1_000);
     isDown = true;
@@ -969,9 +988,10 @@ describe('a worker that has to end', () => {
 });
 
 describe('a job that ends its process', () => {
-  /** A process of three slots whose supervisor starts it again, with jobs of which some end it, each after two seconds. */
-  async function killers(count: number, innocents: number, maxWorkersLost = 3) {
-    const on = setting(undefined, { onWorkerLost: 'retry', retry: { jitter: 'none', maxWorkersLost } });
+  /** A process, of three slots unless said otherwise, whose supervisor starts it again, with jobs of which some end it, each after two seconds. */
+  async function killers(count: number, innocents: number, type: JobTypeInput = {}, slots = 3) {
+    const retry = { jitter: 'none' } as const;
+    const on = setting(undefined, { onWorkerLost: 'retry', retry, ...type });
     const jobs = await on.put(
       ...Array.from({ length: count + innocents }, (_, n) =>
         on.job({ payload: n < count ? 'kills' : 'works' }),
@@ -994,7 +1014,7 @@ describe('a job that ends its process', () => {
         running -= 1;
         return 'worked';
       };
-      const life = begin(on, resize, { slots: 3, workerId: `life-${lives}` });
+      const life = begin(on, resize, { slots, workerId: `life-${lives}` });
     };
     start();
     await on.advance(600_000);
@@ -1023,6 +1043,42 @@ describe('a job that ends its process', () => {
     expect(killed.map(({ error }) => error?.name)).toEqual(['JobQuarantined', 'JobQuarantined']);
     // In their first process both came to the end.
     expect(beside.slice(2)).toEqual([0, 0, 0, 0, 0, 0]);
+  });
+
+  it.each<[string, JobTypeInput]>([
+    ['onWorkerLost is fail', { onWorkerLost: 'fail' }],
+    ['maxWorkersLost is 0', { retry: { jitter: 'none', maxWorkersLost: 0 } }],
+  ])('fails those beside it where %s, and none in a process of one slot', async (_, type) => {
+    const threeSlots = await killers(1, 5, type);
+    expect(threeSlots.worked.map(({ state }) => state).toSorted()).toEqual([
+      ...['failed', 'failed'],
+      ...['succeeded', 'succeeded', 'succeeded'],
+    ]);
+    const oneSlot = await killers(1, 5, type, 1);
+    expect(oneSlot.killed).toMatchObject([{ state: 'failed', error: { name: 'WorkerLost' } }]);
+    expect(oneSlot.worked.map(({ state }) => state)).toEqual(oneSlot.worked.map(() => 'succeeded'));
+  });
+
+  it('keeps no slot free for a message that comes again once the job has ended', async () => {
+    const on = setting(undefined, { onWorkerLost: 'retry' });
+    const begun: unknown[] = [];
+    const resize: JobHandler = async (payload, { signal }) => {
+      begun.push(payload);
+      await on.clock.sleep(payload === 'long' ? 40_000 : 100, signal);
+      return null;
+    };
+    begin(on, resize, { slots: 3 });
+    const [suspect] = await on.put(on.job({ payload: 'suspect', workersLost: 1, version: BEGUN_VERSION }));
+    await on.advance(10_000);
+    const ended = on.store.inspectJob(suspect?.id ?? '');
+    expect(ended).toMatchObject({ state: 'succeeded', workersLost: 1 });
+    await on.put(on.job({ payload: 'long' }));
+    await on.advance(10_000);
+    await on.queue.send('images', [{ jobId: ended?.id ?? '', claimId: ended?.claim?.claimId ?? '' }]);
+    await on.advance(1_000);
+    await on.put(on.job({ payload: 'other' }));
+    await on.advance(10_000);
+    expect(begun).toEqual(['suspect', 'long', 'other']);
   });
 
   it('waits for those that run, and gives way when its process is told to end', async () => {

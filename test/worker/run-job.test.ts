@@ -125,12 +125,19 @@ describe('an attempt that succeeds', () => {
 
   it('tells the handler which job it is', async () => {
     let told: JobContext | undefined;
+    let wasAborted: boolean | undefined;
     const { job } = await run(
       (_, context) => {
         told = context;
+        wasAborted = context.signal.aborted;
         return null;
       },
-      { fairnessKey: 'tenant', resourceId: 'album', traceparent: 'the trace' },
+      {
+        fairnessKey: 'tenant',
+        resourceId: 'album',
+        traceparent: 'the trace',
+        tags: { order: '4711' },
+      },
     );
     expect(told).toMatchObject({
       jobId: job.id,
@@ -139,9 +146,11 @@ describe('an attempt that succeeds', () => {
       fairnessKey: 'tenant',
       resourceId: 'album',
       traceparent: 'the trace',
+      tags: { order: '4711' },
       fencingToken: job.version - 1,
     });
-    expect(told?.signal.aborted).toBe(false);
+    expect(wasAborted).toBe(false);
+    expect(told?.signal.reason).toMatchObject({ reason: 'AttemptEnded' });
   });
 
   it('lets what wraps a handler give it a signal of its own', async () => {
@@ -166,6 +175,12 @@ describe('an attempt that succeeds', () => {
   ])('gives a handler its signal through %s, too', async (_, wrap) => {
     const { job } = await run((_payload, context) => wrap(context).signal.aborted);
     expect(job.result).toBe(false);
+  });
+
+  it('keeps no properties that are undefined, as JSON does', async () => {
+    const returned = { url: 'a', pages: undefined, last: { no: 1, next: undefined } };
+    const { job } = await run(() => returned as unknown as Json);
+    expect(job.result).toStrictEqual({ url: 'a', last: { no: 1 } });
   });
 
   it('is kept for a week', async () => {
@@ -557,7 +572,7 @@ describe('a message', () => {
     const message = await claimed(on);
     const resize = async (): Promise<null> => {
       const verdict = { kind: 'failed', error: { name: 'WorkerLost', message: '' } } as const;
-      await on.store.loseWorker({
+      await on.store.endUnfinished({
         job: jobIn(on, message.jobId),
         verdict,
         nowMs: NOW_MS,
@@ -567,5 +582,46 @@ describe('a message', () => {
     };
     expect(await on.finish(runJob(contextOf(on), { resize }, message))).toBe('superseded');
     expect(jobIn(on, message.jobId)).toMatchObject({ state: 'failed', error: { name: 'WorkerLost' } });
+  });
+});
+
+describe('a message for a job under a rate', () => {
+  const rated = (): Stage =>
+    stage({
+      pool: {
+        types: { resize: { timeoutMs: TIMEOUT_MS, limits: ['calls'] } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: 4 } },
+        limits: { calls: { rate: { starts: 10, per: '1m' } } },
+      },
+    });
+
+  it('that comes too late runs no handler: the job waits as it did, with no attempt counted', async () => {
+    const on = rated();
+    const message = await claimed(on);
+    const { startByMs = 0 } = message;
+    expect(startByMs).toBe(NOW_MS + 6_000);
+    await on.advance(6_001);
+    let hasRun = false;
+    const handler = (): void => {
+      hasRun = true;
+    };
+    const outcome = await on.finish(runJob(contextOf(on), { resize: handler }, message));
+    const job = jobIn(on, message.jobId);
+    expect([outcome, hasRun, job.state, job.attempt, job.workersLost]).toEqual([
+      'released',
+      false,
+      'scheduled',
+      1,
+      0,
+    ]);
+    expect(job.readyAtMs).toBe(NOW_MS);
+  });
+
+  it('that comes in time runs it', async () => {
+    const on = rated();
+    const message = await claimed(on);
+    await on.advance(5_900);
+    expect(await on.finish(runJob(contextOf(on), { resize: () => 1 }, message))).toBe('succeeded');
   });
 });

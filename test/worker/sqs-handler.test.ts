@@ -1,4 +1,5 @@
 /** Handlers that were written for a queue run as the handlers of jobs: what they see, and how they fail. */
+import { runInNewContext } from 'node:vm';
 import type { Context, SQSEvent, SQSHandler, SQSRecord } from 'aws-lambda';
 import { describe, expect, it } from 'vitest';
 import type { Job } from '../../lib/core/job.ts';
@@ -84,7 +85,8 @@ describe('a handler of a queue', () => {
   it.each<readonly [string, SQSHandler]>([
     ['a promise', async () => ({ batchItemFailures: [] })],
     ['a promise of nothing', async () => {}],
-    ['no promise', () => {}],
+    ['a promise of another realm', () => runInNewContext('Promise.resolve()') as never],
+    ['an answer without a promise', () => ({ batchItemFailures: [] }) as never],
     ['a callback', (_event, _context, callback) => void queueMicrotask(() => callback(null))],
     ['its context', (_event, context, _callback) => void queueMicrotask(() => context.succeed('done'))],
   ])('succeeds by %s', async (_, handler) => {
@@ -110,6 +112,35 @@ describe('a handler of a queue', () => {
       number: 2,
       error: message,
     });
+  });
+
+  it.each<readonly [string, (later: (end: () => void) => void) => SQSHandler]>([
+    [
+      'the last of its arguments',
+      (later) =>
+        (...given) =>
+          later(() => given[2](new TypeError('late'))),
+    ],
+    [
+      'a callback with a default',
+      (later) =>
+        (_event, _context, callback = () => {}) =>
+          later(() => callback(new TypeError('late'))),
+    ],
+    ['its context', (later) => (_event, context) => later(() => context.fail(new TypeError('late')))],
+    [
+      'its context, at last',
+      (later) => (_event, context) => later(() => context.done(new TypeError('late'))),
+    ],
+  ])('is not over before it calls %s', async (_, made) => {
+    const job = await attempt((...given) =>
+      made((end) => queueMicrotask(() => queueMicrotask(end)))(...given),
+    );
+    expect(job).toMatchObject({ state: 'scheduled', attempt: 2, error: { message: 'late' } });
+  });
+
+  it('that neither returns a promise nor calls back is never taken for done', async () => {
+    await expect(attempt(() => {})).rejects.toMatchObject({ reason: 'HandlerHung' });
   });
 
   it.each([

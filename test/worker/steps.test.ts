@@ -2,6 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import { UnavailableError } from '../../lib/core/errors.ts';
 import type { Job } from '../../lib/core/job.ts';
+import type { JobStore } from '../../lib/store/contract/verbs.ts';
+import type { AttemptError } from '../../lib/worker/errors.ts';
 import { type JobContext, type JobHandler, type RunContext, runJob } from '../../lib/worker/run-job.ts';
 import { type Stage, stage, storeWith } from '../stage/stage.ts';
 import { onlyJob } from '../testing/received.ts';
@@ -78,7 +80,7 @@ describe('a step', () => {
       runAtMs: on.time.nowMs,
       isFromStart: true,
     } as const;
-    await on.store.loseWorker({ job, verdict, nowMs: on.time.nowMs, expiresAtMs: on.time.nowMs + 60_000 });
+    await on.store.endUnfinished({ job, verdict, nowMs: on.time.nowMs, expiresAtMs: on.time.nowMs + 60_000 });
     const seen: unknown[] = [];
     await attempt(on, async (_, { step, lastCheckpoint }) => {
       seen.push(lastCheckpoint, await step('charge', () => 8));
@@ -189,6 +191,111 @@ describe('a step', () => {
       () => ({ signal: over.signal }),
     );
     expect([runs, job.state]).toEqual([0, 'scheduled']);
+  });
+
+  it('that still runs when its handler fails is told to stop, and ends before the next attempt begins', async () => {
+    const on = setting();
+    await on.put(on.job());
+    const said: string[] = [];
+    const handler: JobHandler = async (_, { step, attempt: number, signal }) => {
+      said.push(`attempt ${number}`);
+      await Promise.all([
+        step('charge', async () => {
+          await on.clock.sleep(3_000);
+          said.push(`charged, ${(signal.reason as AttemptError).reason}`);
+        }),
+        step('mail', () => (number === 1 ? Promise.reject(new Error('mail down')) : undefined)),
+      ]);
+    };
+    expect((await attempt(on, handler)).state).toBe('scheduled');
+    expect(await attempt(on, handler)).toMatchObject({ state: 'succeeded', steps: { charge: {}, mail: {} } });
+    expect(said).toEqual(['attempt 1', 'charged, AttemptEnded', 'attempt 2']);
+  });
+
+  it.each<readonly [string, JobStore['saveSteps'] | undefined]>([
+    ['a slow write', undefined],
+    ['a write that gets no answer at first', async () => Promise.reject(new UnavailableError('no answer'))],
+  ])('that was done is kept although its attempt fails before %s', async (_, first) => {
+    const on = setting();
+    await on.put(on.job());
+    let writes = 0;
+    const store = storeWith(on.store, {
+      saveSteps: async (request) => {
+        writes += 1;
+        await on.clock.sleep(100);
+        return writes === 1 && first !== undefined ? first(request) : on.store.saveSteps(request);
+      },
+    });
+    let charges = 0;
+    const handler: JobHandler = async (__, { step, attempt: number }) => {
+      const charged = step('charge', () => (charges += 1));
+      if (number === 1) throw new Error('mail down');
+      return charged;
+    };
+    await attempt(on, handler, { store });
+    expect(await attempt(on, handler, { store })).toMatchObject({ state: 'succeeded', result: 1 });
+  });
+
+  it('that does not stop after its handler ends the process, and its attempt has failed', async () => {
+    const on = setting();
+    await on.put(on.job());
+    const handler: JobHandler = (_, { step }) => {
+      void step('for ever', () => new Promise(() => {}));
+      throw new Error('mail down');
+    };
+    await expect(attempt(on, handler)).rejects.toMatchObject({
+      reason: 'HandlerHung',
+      message: expect.stringMatching(/^a step of job .* still ran 5000 ms/),
+    });
+    const [job] = await on.store.lookUpJobs({ ids: [...on.held()].map(({ id }) => id) });
+    expect(job?.hung).toMatchObject({ name: 'HandlerHung' });
+  });
+
+  it('that its handler does not wait for is kept, and the result counts', async () => {
+    const job = await once(async (_, { step }) => {
+      void step('later', async () => 1);
+      return 'done';
+    });
+    expect(job).toMatchObject({ state: 'succeeded', result: 'done', steps: { later: { value: 1 } } });
+  });
+
+  it('does not begin after its handler has ended', async () => {
+    let late: JobContext | undefined;
+    await once((_, ctx) => {
+      late = ctx;
+    });
+    await expect(late?.step('late', () => 1)).rejects.toMatchObject({ reason: 'AttemptEnded' });
+  });
+
+  it.each<readonly [string, (ctx: JobContext) => Promise<unknown>]>([
+    ['itself', ({ step }) => step('a', () => step('a', () => 1))],
+    ['itself through another', ({ step }) => step('a', () => step('b', async () => step('a', () => 1)))],
+    [
+      'one that waits for it',
+      ({ step }) =>
+        Promise.all([
+          step('a', async () => Promise.resolve().then(() => step('b', () => 1))),
+          step('b', async () => Promise.resolve().then(() => step('a', () => 1))),
+        ]),
+    ],
+  ])('is refused if it would wait for %s', async (_, take) => {
+    expect((await once((__, ctx) => take(ctx))).error).toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/^step: would wait for its own end/),
+    });
+  });
+
+  it('may call others, and one that was done', async () => {
+    const job = await once(async (_, { step }) => {
+      await step('a', () => 1);
+      return step('b', async () => (await step('a', () => 0)) + (await step('c', () => 1)));
+    });
+    expect(job.result).toBe(2);
+  });
+
+  it('whose value is refused fails its job at once: a retry would only repeat its effect', async () => {
+    const job = await once((_, { step }) => step('charge', () => ({ at: new Date() })));
+    expect(job).toMatchObject({ state: 'failed', attempt: 1, error: { name: 'CheckpointRefused' } });
   });
 
   it('of an attempt that has lost its job ends it', async () => {

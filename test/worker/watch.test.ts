@@ -223,7 +223,7 @@ describe('the look', () => {
     const message = await claimed(on);
     const lost = { kind: 'failed', error: { name: 'WorkerLost', message: '' } } as const;
     on.time.after(2_000, () => {
-      void on.store.loseWorker({
+      void on.store.endUnfinished({
         job: jobIn(on, message),
         verdict: lost,
         nowMs: on.time.nowMs,
@@ -280,7 +280,7 @@ describe('a checkpoint', () => {
     let stopped = false;
     const handler: JobHandler = async (_, { checkpoint, signal }) => {
       const lost = { kind: 'failed', error: { name: 'WorkerLost', message: '' } } as const;
-      await on.store.loseWorker({
+      await on.store.endUnfinished({
         job: jobIn(on, message),
         verdict: lost,
         nowMs: NOW_MS,

@@ -1,6 +1,6 @@
 /** The attempts of a worker process, from the message that it accepts to the outcome. */
 
-import { type Job, partitionOfClaim } from '../../core/job.ts';
+import { type Job, type MovingJob, partitionOfClaim } from '../../core/job.ts';
 import { mayHaveRun } from '../../core/life-cycle.ts';
 import type { DispatchMessage, ReceivedMessage } from '../../queue/contract.ts';
 import { untilAborted } from '../../runtime/abort.ts';
@@ -17,11 +17,11 @@ import type { Deletions } from './messages.ts';
 import type { WorkerReport, WorkerSettings } from './options.ts';
 import type { ServedPartitions } from './partitions.ts';
 
-/** How long the worker waits for outcomes of handlers that were told to stop to be stored. */
+/** Milliseconds for which the worker waits until the outcomes of handlers that were told to stop are stored. */
 export const WRITES_MS = 5_000;
-/** How long the process may take to end once its attempts are over, with the deletion of their messages. */
+/** Milliseconds that the process may take to end after its attempts are over, with the deletion of their messages. */
 const EXIT_MS = 5_000;
-/** How often the progress of an attempt is passed to the guard at most. */
+/** Milliseconds between two reports of an attempt's progress to the guard, at least. */
 const PROGRESS_EVERY_MS = 500;
 
 export interface AttemptsScope {
@@ -33,7 +33,7 @@ export interface AttemptsScope {
   readonly deletions: Deletions;
 }
 
-/** Wakes all callers that wait for the next change. */
+/** Returns a signal for changes: `ring` wakes all callers that wait for the next change. */
 function changeNotifier(): { readonly ring: () => void; readonly next: () => Promise<void> } {
   let waiting: (() => void)[] = [];
   return {
@@ -44,6 +44,15 @@ function changeNotifier(): { readonly ring: () => void; readonly next: () => Pro
     },
     next: () => new Promise((resolve) => waiting.push(resolve)),
   };
+}
+
+/**
+ * Whether the message's claim may still start the job. A job's version only rises, so a claim that was passed over
+ * never holds the job again.
+ */
+function mayStillStart(job: MovingJob, { claimId, toClaim }: DispatchMessage): boolean {
+  if (job.state === 'pending') return job.version === toClaim?.version;
+  return job.state === 'claimed' && job.claim?.claimId === claimId;
 }
 
 export class Attempts {
@@ -75,6 +84,7 @@ export class Attempts {
       random,
       log,
       client: settings.client,
+      large: settings.large,
       worker: life,
       signal: ending.stopped,
       lookAtLease: guard.isTrusted,
@@ -87,7 +97,7 @@ export class Attempts {
     return this.#outcomes;
   }
 
-  /** How many handlers run. */
+  /** Returns how many handlers run. */
   get handling(): number {
     return this.#handling;
   }
@@ -110,12 +120,12 @@ export class Attempts {
 
   readonly accept = ({ jobs, receipt }: ReceivedMessage): void => {
     const [message] = jobs;
-    // The message was sent while the fleet had functions. Its jobs are sent again one by one when their reservations
-    // are checked.
+    // A message with several jobs was sent while the fleet had functions. Its jobs are sent again one by one when their
+    // reservations are checked.
     if (message === undefined || jobs.length > 1) void this.#discard(jobs, receipt);
     // A duplicate must not start again: the store would answer it like the first start.
     else if (this.#occupants.has(message.claimId)) this.#scope.deletions.add(receipt);
-    // No attempt begins beside a job that runs alone.
+    // No attempt begins beside a job that runs alone, so other workers get the message.
     else if (this.#runAlone.size > 0) void this.#handBack(receipt);
     else if (this.#scope.guard.isTrusted()) {
       this.#occupants.set(message.claimId, {});
@@ -166,7 +176,7 @@ export class Attempts {
         await this.#discard([message], receipt);
     } catch (error) {
       log.warn('the worker has to end', { ...life, ...message, error: String(error) });
-      // The job is taken over only after this worker has ended.
+      // Other workers take the job over only after this worker has ended.
       isHung = isAttemptError(error, 'HandlerHung');
       ending.begin(isHung ? 'hung' : 'broken');
     } finally {
@@ -187,9 +197,11 @@ export class Attempts {
 
   /**
    * Waits until a job may begin. A job that has lost a worker may end the next one too, so it runs alone and takes no
-   * other job along. False if the worker ends before that, or the job could not be looked up.
+   * other job along. An outdated message does not wait, because its start is refused in any case. False: the worker
+   * ends before the job may begin, or the job could not be looked up.
    */
-  async #waitToBegin({ jobId, claimId, toClaim }: DispatchMessage): Promise<boolean> {
+  async #waitToBegin(message: DispatchMessage): Promise<boolean> {
+    const { jobId, claimId, toClaim } = message;
     const { settings, ending } = this.#scope;
     // Most jobs have never begun before: their version shows it, without a read.
     if (settings.slots === 1 || (toClaim !== undefined && !mayHaveRun(toClaim))) return true;
@@ -197,6 +209,8 @@ export class Attempts {
       const [job] = await settings.store.lookUpJobs({ ids: [jobId], unreadable: () => {} });
       // planted: suspects-beside-others
       if (job === undefined || job.workersLost === 0) return true;
+      // planted: outdated-waits-alone
+      if (!mayStillStart(job, message)) return true;
     } catch (error) {
       settings.log.warn('message failed and will be delivered again', { jobId, error: String(error) });
       return false;
@@ -262,7 +276,10 @@ export class Attempts {
     };
   }
 
-  /** How long the process may live on once a handler hangs: the other attempts' grace, and the process's own end. */
+  /**
+   * Returns for how many milliseconds the process may live on after a handler hangs: the other attempts' grace, and the
+   * process's own end.
+   */
   #processEndMs(): number {
     return this.#scope.settings.shutdownMs + STOP_GRACE_MS + WRITES_MS + EXIT_MS;
   }

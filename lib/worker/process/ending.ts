@@ -11,22 +11,22 @@ export class WorkerShutdown {
   readonly #stopped = new AbortController();
   readonly #over = new AbortController();
 
-  /** The worker takes no more jobs. */
+  /** Aborts when the shutdown begins: from then on the worker takes no more jobs. */
   get begun(): AbortSignal {
     return this.#begun.signal;
   }
 
-  /** The lease is lost: no job may run here any longer. */
+  /** Aborts when the worker has lost its lease: from then on no job may run here. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /** Handlers are told to stop. */
+  /** Aborts when the handlers that still run must stop. */
   get stopped(): AbortSignal {
     return this.#stopped.signal;
   }
 
-  /** Outcomes that could not be stored so far are given up. */
+  /** Aborts when the worker gives up storing the outcomes that it could not store so far. */
   get over(): AbortSignal {
     return this.#over.signal;
   }

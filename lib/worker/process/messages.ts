@@ -7,21 +7,21 @@ import { LEASE_MARGIN_MS } from '../membership.ts';
 import type { WorkerSettings } from './options.ts';
 
 /**
- * Longest wait of one receive. A worker that ends waits for its last receive, because a queue may answer a receive
- * that was abandoned, and hide the message. At half of it an idle worker asks twice as often ($0.4 a month instead of
- * $0.2); at twice, it may take twice as long to end.
+ * Longest wait of one receive. A worker that ends waits for its last receive, because a queue may answer a receive that
+ * was abandoned, and hide the message. Half of it: an idle worker asks twice as often ($0.4 a month instead of $0.2).
+ * Twice: the worker may take twice as long to end.
  */
 export const RECEIVE_WAIT_MAX_MS = 5_000;
 /** Shortest wait of one receive, so that a worker with a short lease does not ask all the time. */
 const RECEIVE_WAIT_MIN_MS = 2_000;
 const RECEIVE_MAX = 10;
 /**
- * How long a received message is hidden from other workers. Longer than a start takes, after which the message is
- * deleted.
+ * Milliseconds for which a received message is hidden from other workers: longer than a start takes. After the start
+ * the message is deleted.
  */
 const HIDE_MS = 60_000;
 const RECEIVE_RETRY_MS = 2_000;
-/** How long a deletion waits for others to join it: a batch costs as much as one. */
+/** Milliseconds for which a deletion waits for others to join it, because a batch costs as much as one deletion. */
 const DELETE_AFTER_MS = 500;
 const DELETE_MAX = 10;
 
@@ -55,7 +55,7 @@ export function deletions({ queue, clock, log, fleet }: WorkerSettings): Deletio
 }
 
 export interface Receiver {
-  /** How many slots are free. */
+  /** Returns how many slots are free. */
   readonly free: () => number;
   /** Resolves when the number of free slots may have changed. */
   readonly changed: () => Promise<void>;

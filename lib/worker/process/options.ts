@@ -1,9 +1,10 @@
 import { ConfigurationError } from '../../core/errors.ts';
-import { numberWithin, objectOf, textWithin, wholeWithin } from '../../core/read-fields.ts';
+import { durationWithin, objectOf, textWithin, wholeWithin } from '../../core/read-fields.ts';
 import type { Metrics } from '../../metrics/contract.ts';
 import type { JobQueue } from '../../queue/contract.ts';
 import { WORKER_ID_BYTES_MAX, WORKER_SLOTS_MAX } from '../../store/contract/bounds.ts';
 import type { WorkerStore } from '../../store/contract/core.ts';
+import type { OperateStore } from '../../store/contract/operate.ts';
 import type { WorkerLoad } from '../../store/contract/records.ts';
 import type { PassStore } from '../../store/contract/verbs.ts';
 import { WATCH_EVERY_MS } from '../attempt-host.ts';
@@ -13,7 +14,7 @@ import { LEASE_MARGIN_MS, type LeaseLoss } from '../membership.ts';
 import type { HostContext, JobHandlers, RunOutcome } from '../run-job.ts';
 
 export interface WorkerProcessOptions extends HostContext {
-  readonly store: WorkerStore & Pick<PassStore, 'lookUpJobs' | 'loadPartition'>;
+  readonly store: WorkerStore & Pick<PassStore, 'lookUpJobs' | 'loadPartition'> & Pick<OperateStore, 'rest'>;
   readonly queue: JobQueue;
   /** Counts each start. @default - starts are not counted */
   readonly metrics?: Metrics | undefined;
@@ -56,7 +57,7 @@ export interface WorkerProcessOptions extends HostContext {
 
 /** Why a worker ended. */
 export type WorkerEnd =
-  /** Its signal was aborted. */
+  /** The worker's signal was aborted. */
   | 'stopped'
   | LeaseLoss
   /** A handler ignored its signal. */
@@ -92,9 +93,9 @@ const SHUTDOWN_MAX_MS = 24 * 3_600_000;
 export const WORKER_CHECKS = {
   slots: wholeWithin(1, WORKER_SLOTS_MAX, 'Run several workers for more.'),
   workerId: textWithin(WORKER_ID_BYTES_MAX, 'Leave it out for a generated name.'),
-  shutdownMs: numberWithin(0, SHUTDOWN_MAX_MS, `Leave it out for ${SHUTDOWN_MS}.`),
-  heartbeatMs: numberWithin(HEARTBEAT_MIN_MS, LEASE_MAX_MS, `Leave it out for ${HEARTBEAT_MS}.`),
-  leaseMs: numberWithin(LEASE_MARGIN_MS, LEASE_MAX_MS, `Leave it out for ${LEASE_MS}.`),
+  shutdownMs: durationWithin(0, SHUTDOWN_MAX_MS, `Leave it out for ${SHUTDOWN_MS}.`),
+  heartbeatMs: durationWithin(HEARTBEAT_MIN_MS, LEASE_MAX_MS, `Leave it out for ${HEARTBEAT_MS}.`),
+  leaseMs: durationWithin(LEASE_MARGIN_MS, LEASE_MAX_MS, `Leave it out for ${LEASE_MS}.`),
 } as const;
 
 /**
@@ -116,7 +117,7 @@ export function requireTimelyHeartbeat({
   );
 }
 
-/** The options, checked, with defaults filled in. @throws ConfigurationError */
+/** Returns the options, checked, with defaults filled in. @throws ConfigurationError */
 export function settingsOf(options: WorkerProcessOptions): WorkerSettings {
   const { slots, workerId, shutdownMs, heartbeatMs, leaseMs } = options;
   objectOf(WORKER_CHECKS)('', { slots, workerId, shutdownMs, heartbeatMs, leaseMs });

@@ -8,17 +8,20 @@ import type { Guard } from '../guard.ts';
 import { sharesOf } from '../membership.ts';
 import type { WorkerSettings } from './options.ts';
 
-/** How often the number of partitions is read. */
+/** Milliseconds between two reads of the number of partitions. */
 const FOLLOW_EVERY_MS = 60_000;
-/** How often it is read while slots move between partitions: longer than the usual 5 s between heartbeats. */
+/**
+ * Milliseconds between two of these reads while slots move between partitions: longer than the usual 5 s between
+ * heartbeats.
+ */
 const SOON_MS = 10_000;
 
 /** How a worker's slots are divided among its partitions at first. */
 export interface Shares {
   readonly shares: ReadonlyMap<number, number>;
   /**
-   * The partition that comes first among so many. It is random, so that many small workers do not all serve the same
-   * ones.
+   * Returns the partition that gets the remainder of the slots first, among so many partitions. It is random, so that
+   * many small workers do not all serve the same ones.
    */
   readonly firstOf: (partitions: number) => number;
 }

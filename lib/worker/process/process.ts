@@ -14,7 +14,7 @@ import { deletions, RECEIVE_WAIT_MAX_MS, receiveMessages } from './messages.ts';
 import { settingsOf, type WorkerProcessOptions, type WorkerReport, type WorkerSettings } from './options.ts';
 import { initialShares, ServedPartitions, wake } from './partitions.ts';
 
-/** How often the worker's thread tells the guard that it is not busy. */
+/** Milliseconds between two messages by which the worker's thread tells the guard that it is not busy. */
 const ALIVE_EVERY_MS = 30_000;
 /** How long a worker that has lost its lease keeps trying to store the outcomes of its handlers. */
 const OUTCOMES_MS = 60_000;
@@ -64,7 +64,7 @@ export async function runWorker(options: WorkerProcessOptions): Promise<WorkerRe
   ended.abort();
   const { handling, outcomes } = attempts;
   if (handling === 0 && !ending.lost.aborted) await guard.leave();
-  // While handlers run the lease is kept: it must not end before they do.
+  // The lease is kept while handlers run, so it must not be given up before they have ended.
   const over = Promise.race([received, clock.sleep(RECEIVE_WAIT_MAX_MS, ending.lost)]);
   await untilAborted(Promise.all([deleted.flush(), over]), ending.lost);
   guard.abandon();
