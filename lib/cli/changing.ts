@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import type { CancelFilter, RetimeFilter } from '../client/bulk.ts';
-import type { BulkOptions, StoreClient } from '../client/client.ts';
+import type { BulkOptions, ClientVerbs } from '../client/client.ts';
 import type { Tags } from '../core/job.ts';
 import {
   type CommandOutput,
@@ -79,7 +79,7 @@ async function changeSelected(
   operator: Operator,
   options: SelectOptions,
   verb: string,
-  change: (client: StoreClient, options: BulkOptions) => AsyncIterable<EntryShown>,
+  change: (client: ClientVerbs, options: BulkOptions) => AsyncIterable<EntryShown>,
 ): Promise<void> {
   const { signal, ask } = operator;
   const limit = limitOf(options.limit ?? LIMIT);

@@ -7,8 +7,9 @@ import type { Metrics } from '../metrics/contract.ts';
 import { requiredVariable, SCHEDULER_ENVIRONMENT } from '../runtime/environment.ts';
 import type { UnreadableItem } from '../store/contract/records.ts';
 import type { ReadStack } from './env.ts';
+import type { ForwardingHost } from './forwarding.ts';
 import type { ConnectPublisher } from './outcomes.ts';
-import type { Connection } from './perform.ts';
+import type { Operator } from './perform.ts';
 import type { ConnectQueues } from './queues.ts';
 import { readText } from './usage.ts';
 
@@ -25,25 +26,27 @@ export interface DispatcherConnection {
   readonly close: () => void;
 }
 
-/** `unreadable` is called with items that cannot be read. */
+/** Connects a dispatcher. `unreadable` is called with items that cannot be read. */
 export type ConnectDispatcher = (
   envFile: string | undefined,
   unreadable: (item: UnreadableItem) => void,
 ) => Promise<DispatcherConnection>;
 
 /**
- * A client for the scheduler that the environment names. Variables that are set already win over the file, as in
+ * Makes a client for the scheduler that the environment names. Variables that are set already win over the file, as in
  * Node.
  */
-export async function connect(envFile: string | undefined): Promise<Connection> {
+export const connect: Operator['connect'] = async (envFile, credentials) => {
   loadEnvironment(envFile);
-  // Imported here because the SDK takes longer to load than most other commands take.
+  // The client is imported here because the SDK takes longer to load than most other commands take.
   const { SchedulerClient } = await import('../client/aws.ts');
-  const client = SchedulerClient.fromEnvironment();
+  const client = SchedulerClient.fromEnvironment(credentials === undefined ? {} : { credentials });
   return { client, close: () => client.destroy() };
-}
+};
 
-/** A dispatcher's membership lasts 20 s. The timeouts leave time for another try within it. */
+/**
+ * Timeouts of requests. A dispatcher's membership lasts 20 s, and the timeouts leave time for another try within it.
+ */
 const REQUESTS = {
   maxAttempts: 3,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 2_500, throwOnRequestTimeout: true },
@@ -184,6 +187,18 @@ export const readStack: ReadStack = async (stack) => {
   } finally {
     client.destroy();
   }
+};
+
+/** Runs a worker that forwards, with the environment that `workerEnvironment()` of the construct returns. */
+export const runForwarding: ForwardingHost['runWorker'] = async (envFile, forward, options) => {
+  loadEnvironment(envFile);
+  const { runForwardingWorker } = await import('../worker/fleet-worker.ts');
+  return runForwardingWorker(forward, options);
+};
+
+export const testForwarding: ForwardingHost['testWorker'] = async (url, type, payload, begin) => {
+  const { checkWorker } = await import('../worker/conformance.ts');
+  return checkWorker(url, type, payload, begin);
 };
 
 function loadEnvironment(envFile: string | undefined): void {

@@ -3,6 +3,7 @@
 import { type Command, CommanderError } from 'commander';
 import {
   AbortError,
+  BacklogFullError,
   ConflictError,
   JobCancelledError,
   JobFailedError,
@@ -46,6 +47,7 @@ const EXIT_CODES: readonly (readonly [new (...parts: never[]) => Error, number])
   [WaitTimeoutError, EXIT.timedOut],
   [AbortError, EXIT.interrupted],
   [ConflictError, EXIT.failed],
+  [BacklogFullError, EXIT.failed],
   [JobFailedError, EXIT.failed],
   [JobCancelledError, EXIT.failed],
   [JobStateError, EXIT.failed],
@@ -59,13 +61,13 @@ const EXIT_CODES: readonly (readonly [new (...parts: never[]) => Error, number])
 /** An error as it is printed, and the exit code. */
 export interface DescribedError {
   readonly code: number;
-  /** For people; undefined if commander has printed it already. */
+  /** The text for people; undefined if commander has printed it already. */
   readonly text: string | undefined;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
 /**
- * An error in the words of the command line. An unexpected error is printed with its stack.
+ * Returns an error in the words of the command line. An unexpected error is printed with its stack.
  * @param command - the command that ran, if it was found
  */
 export function describeError(error: unknown, command: Command | undefined): DescribedError {
@@ -82,19 +84,23 @@ export function describeError(error: unknown, command: Command | undefined): Des
   return { code, text: oneLine(message), data: { ...errorData(error), message } };
 }
 
-/** An error as data. */
+/** Returns an error as data. */
 export function errorData(error: Error): Readonly<Record<string, unknown>> {
   const { name, message } = error;
   return {
     name,
     message,
     ...(error instanceof ValidationError ? { field: error.field } : {}),
+    ...(error instanceof BacklogFullError
+      ? { waiting: error.waiting, maxWaiting: error.maxWaiting, retryAfterMs: error.retryAfterMs }
+      : {}),
     ...('jobId' in error && typeof error.jobId === 'string' ? { jobId: error.jobId } : {}),
   };
 }
 
 /**
- * The message of an error, with options, commands and keys in place of a program's arguments, methods and signals.
+ * Returns the message of an error, with options, commands and keys in place of a program's arguments, methods and
+ * signals.
  */
 function shellMessage(error: Error, command: Command | undefined): string {
   if (error instanceof EnvironmentError && error.setting !== undefined)
@@ -149,7 +155,7 @@ function validationText(error: ValidationError, command: Command | undefined): s
   return `${placed}${at}: ${reason}`;
 }
 
-/** The error that commander reports. If a command is missing, commander only prints the help. */
+/** Returns the error that commander reports. If a command is missing, commander only prints the help. */
 const usageErrorOf = ({ code, message }: CommanderError): UsageError =>
   new UsageError(
     code === 'commander.help'
@@ -157,5 +163,5 @@ const usageErrorOf = ({ code, message }: CommanderError): UsageError =>
       : message.replace(/^error: /, ''),
   );
 
-/** Messages may quote text of others, with line breaks and control characters. */
+/** Returns a message as one line without control characters: it may quote text of others that has line breaks. */
 const oneLine = (message: string): string => printable(message.replace(/\s*[\r\n]+\s*/g, ' '));

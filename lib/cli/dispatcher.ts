@@ -18,7 +18,7 @@ export interface DispatcherHost {
   readonly out: (text: string) => void;
   /** Prints warnings to the error output: problems that are tried again. */
   readonly note: (text: string) => void;
-  /** Called if it ended for another reason than the signal. */
+  /** Called if the dispatcher ended for another reason than the signal. */
   readonly partly: () => void;
 }
 
@@ -56,8 +56,8 @@ async function dispatcher(options: Options, host: DispatcherHost): Promise<void>
   const pollMs = durationMsOf('--poll', options.poll);
   const passEveryMs = durationMsOf('--pass-every', options.passEvery);
   let log: Log | undefined;
-  // Imported here because other commands run no passes; while it connects, because due jobs wait for a dispatcher
-  // that restarts.
+  // The dispatcher is imported here because other commands run no passes. It is loaded while the command connects,
+  // because due jobs wait for a dispatcher that restarts.
   const loading = Promise.all([
     import('../dispatch/resident/resident.ts'),
     import('../runtime/vitals.ts'),
@@ -74,7 +74,7 @@ async function dispatcher(options: Options, host: DispatcherHost): Promise<void>
       : linesForPeople(host, parts.clock.nowMs);
   const [{ runDispatcher }, { processVitals }, { processMetrics }, { askedMetricsOf, namesIn }, names] =
     await loading;
-  // Now, because the process may be killed at its end.
+  // The cache is written now, because the process may be killed at its end.
   nodeModule.flushCompileCache?.();
   const ended = new AbortController();
   let writing: Promise<void> | undefined;
@@ -109,7 +109,8 @@ async function dispatcher(options: Options, host: DispatcherHost): Promise<void>
 }
 
 /**
- * A log for people, with lines such as `08:15:02 dispatcher changed its role: partition 0, from standby, to leader`.
+ * Returns a log for people, with lines such as `08:15:02 dispatcher changed its role: partition 0, from standby, to
+ * leader`.
  */
 function linesForPeople({ out, note }: DispatcherHost, nowMs: () => number): Log {
   const entry =
@@ -127,8 +128,8 @@ function linesForPeople({ out, note }: DispatcherHost, nowMs: () => number): Log
 }
 
 /**
- * The metrics on request to print. If the environment names none, all of them are printed: alarms on any that is left
- * out would see nothing.
+ * Returns the metrics on request to print. If the environment names none, all of them are printed: alarms on any that
+ * is left out would see nothing.
  * @throws UsageError if the environment names an unknown metric
  */
 function metricsNamed(

@@ -37,10 +37,10 @@ const OPTIONAL: readonly string[] = ['FAIRLEAD_WAKE_FUNCTION', FLEETS];
 
 type OutputName = keyof typeof VARIABLES;
 
-/** The CDK puts the construct's path before the name of an output, and eight digits behind it. */
+/** The name of an output as the CDK makes it: the construct's path before it, and eight digits behind it. */
 const OUTPUT = new RegExp(`^(.*?)(${Object.keys(VARIABLES).join('|')})(?:[0-9A-F]{8})?$`);
 
-/** The schedulers in a stack's outputs, by the construct's path. */
+/** Returns the schedulers in a stack's outputs, by the construct's path. */
 function schedulersIn(outputs: Outputs): ReadonlyMap<string, Outputs> {
   const found = new Map<string, Record<string, string>>();
   for (const [name, value] of Object.entries(outputs)) {
@@ -54,7 +54,10 @@ function schedulersIn(outputs: Outputs): ReadonlyMap<string, Outputs> {
   return new Map([...found].filter(([, known]) => needed.every((name) => name in known)));
 }
 
-/** @throws UsageError if the outputs belong to no scheduler, or to several and none was named */
+/**
+ * Returns the environment for the outputs of a scheduler.
+ * @throws UsageError if the outputs belong to no scheduler, or to several and none was named
+ */
 export function environmentIn(where: string, outputs: Outputs, scheduler: string | undefined): Outputs {
   const schedulers = schedulersIn(outputs);
   if (schedulers.size === 0) {
@@ -81,7 +84,7 @@ export function environmentIn(where: string, outputs: Outputs, scheduler: string
 const namesOf = (schedulers: ReadonlyMap<string, Outputs>): string =>
   [...schedulers.keys()].filter((path) => path !== '').join(', ');
 
-/** The outputs in a file that `cdk deploy --outputs-file` wrote, which holds them by stack. */
+/** Returns the outputs in a file that `cdk deploy --outputs-file` wrote, which holds them by stack. */
 export function outputsIn(file: string, stack: string | undefined): Outputs {
   const content = jsonFrom('--outputs', readText('--outputs', file));
   const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -137,7 +140,10 @@ async function environment(options: Options, readStack: ReadStack): Promise<Outp
   };
 }
 
-/** @throws UsageError if the scheduler has no fleet of this name */
+/**
+ * Checks that the scheduler has this fleet.
+ * @throws UsageError if the scheduler has no fleet of this name
+ */
 function checkFleet(fleet: string, fleets: string): void {
   const names: unknown = jsonFrom(`the output ${FLEETS}`, fleets);
   if (!Array.isArray(names) || names.includes(fleet)) return;

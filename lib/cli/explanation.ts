@@ -1,14 +1,15 @@
 /** Why a job is not running, in sentences. */
+import { isTerminal } from '../core/job.ts';
 import { resourceIn } from '../core/scope.ts';
 import type { LiveExplanation } from '../operate/explain.ts';
 import type { LiveWaitsFor } from '../operate/live-waits.ts';
 import { duration, instant, number, printable } from './report.ts';
-import { errorText, tagsText } from './views.ts';
+import { byOperatorText, errorText, tagsText } from './views.ts';
 
 /** How many jobs or keys ahead of a job are named; the others are counted. */
 const NAMED_MAX = 5;
 
-/** When a running job's worker was last heard, and when it is given up if it stays silent. */
+/** Returns when a running job's worker was last heard, and when it is given up if it stays silent. */
 function heartbeatText(
   { heardAtMs, givenUpAtMs }: NonNullable<LiveExplanation['runs']>,
   nowMs: number,
@@ -24,7 +25,7 @@ function heartbeatText(
     : `last heartbeat ${duration(nowMs - heardAtMs)} ago; without another, it is given up at ${when}`;
 }
 
-/** A warning, if an attempt takes longer than attempts of its type usually do. */
+/** Returns a warning, if an attempt takes longer than attempts of its type usually do. */
 function overdueText(
   { startedAtMs, ordinarilyWithinMs, progress, heardAtMs }: NonNullable<LiveExplanation['runs']>,
   nowMs: number,
@@ -35,7 +36,7 @@ function overdueText(
   return [`${silent}attempts of its type usually end within ${duration(ordinarilyWithinMs)}: ${what}`];
 }
 
-/** Why a job is not running, in sentences. */
+/** Returns why a job is not running, in sentences. */
 export function explanationText(explanation: LiveExplanation): string {
   const { job, explainedAtMs } = explanation;
   const resource = job.resourceId === undefined ? '' : `, resource ${printable(job.resourceId)}`;
@@ -43,6 +44,8 @@ export function explanationText(explanation: LiveExplanation): string {
     `job ${job.id} is ${job.state}: type ${job.type}, key ${printable(job.fairnessKey)}${resource}, priority ${job.priority}, ${job.mode}, attempt ${job.attempt}`,
   ];
   if (job.label !== undefined) lines.push(`label: ${printable(job.label)}`);
+  if (job.keys !== undefined) lines.push(`keys: ${printable(tagsText(job.keys))}`);
+  if (job.units !== undefined) lines.push(`units: ${printable(tagsText(job.units))}`);
   if (job.tags !== undefined) lines.push(`tags: ${printable(tagsText(job.tags))}`);
   if (explanation.runs !== undefined) {
     const { workerId, fleet, startedAtMs, progress } = explanation.runs;
@@ -72,7 +75,7 @@ export function explanationText(explanation: LiveExplanation): string {
     const parts = `priority ${number(priority)}, age ${number(Math.round(age))}, rarity ${number(rarity)}, on demand ${number(Math.round(onDemand))}`;
     lines.push(`score ${number(Math.round(total))} (${parts})`);
   }
-  lines.push(...startText(explanation));
+  lines.push(...startText(explanation), ...expiryText(explanation));
   if (job.error !== undefined && job.state !== 'succeeded')
     lines.push(`last error: ${printable(errorText(job))}`);
   if (explanation.partial) lines.push('the backlog is long: jobs that were not read may come first');
@@ -82,14 +85,19 @@ export function explanationText(explanation: LiveExplanation): string {
 /** A guarantee beyond this is of no use to a person, and is not shown. */
 const BOUND_SHOWN_MS = 24 * 3_600_000;
 
-/** When the job starts: the likely time, and the guaranteed one. */
+/** Returns when the job starts: the likely time, and the guaranteed one. */
 function startText(explanation: LiveExplanation): readonly string[] {
   const { latestStartAtMs, estimatedStartAtMs, explainedAtMs, partial } = explanation;
   const lines: string[] = [];
   if (estimatedStartAtMs !== undefined && explanation.waitsFor.length > 0) {
-    const about = duration(Math.max(0, estimatedStartAtMs - explainedAtMs));
+    const aheadMs = estimatedStartAtMs - explainedAtMs;
+    const about = duration(Math.max(0, aheadMs));
     const when = partial ? `not before ${about} from now` : `in about ${about}`;
-    lines.push(`it starts ${when} (${instant(estimatedStartAtMs)}): an estimate from past durations`);
+    lines.push(
+      aheadMs > 0
+        ? `it starts ${when} (${instant(estimatedStartAtMs)}): an estimate from past durations`
+        : 'it starts as soon as a pass can start it: an estimate from past durations',
+    );
   }
   if (latestStartAtMs !== undefined && latestStartAtMs - explainedAtMs < BOUND_SHOWN_MS) {
     const bound = duration(Math.max(0, latestStartAtMs - explainedAtMs));
@@ -98,15 +106,61 @@ function startText(explanation: LiveExplanation): readonly string[] {
   return lines;
 }
 
-function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string {
+/** Returns until when the job must have started. */
+function expiryText({ job, explainedAtMs }: LiveExplanation): readonly string[] {
+  const { expireAtMs = 0, state } = job;
+  return expireAtMs <= explainedAtMs || isTerminal(state)
+    ? []
+    : [
+        `it expires unless it starts by ${instant(expireAtMs)}, within ${duration(expireAtMs - explainedAtMs)}`,
+      ];
+}
+
+const rateText = (used: number, most: number, perJob: number | undefined): string =>
+  perJob === undefined
+    ? `${number(used)} of ${number(most)} starts`
+    : `${number(used)} of ${number(most)} units, of which a job may have ${number(perJob)},`;
+
+function windowText(
+  {
+    why,
+    scope,
+    most,
+    perMs,
+    used,
+    perJob,
+    untilMs,
+  }: Extract<LiveWaitsFor, { readonly why: 'rate' | 'budget' }>,
+  { explainedAtMs }: LiveExplanation,
+): string {
+  const amount =
+    why === 'rate' ? rateText(used, most, perJob) : `${duration(used)} of ${duration(most)} of run time`;
+  const opens =
+    untilMs === undefined
+      ? 'the end of a running job'
+      : `${instant(untilMs)}, in ${duration(Math.max(0, untilMs - explainedAtMs))}`;
+  return `${printable(scope)}, which has used ${amount} within ${duration(perMs)}, until ${opens}`;
+}
+
+/** Returns one reason as a part of a sentence, without its subject. */
+export function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string {
   const { explainedAtMs } = explanation;
   switch (waits.why) {
     case 'time':
       return `its time: ${instant(waits.untilMs)}, in ${duration(waits.untilMs - explainedAtMs)}`;
+    case 'expiry':
+      return `a pass that ends it as expired: its time to start was over ${duration(explainedAtMs - waits.sinceMs)} ago`;
+    case 'parked':
+      return `the time until which its handler parked it: ${instant(waits.untilMs)}, in ${duration(waits.untilMs - explainedAtMs)}; it holds no slot and no conflict key${waits.hasState ? ', and its state is kept for the next attempt' : ''}`;
     case 'paused':
-      return `the end of a pause: ${printable(waits.scope)} (see fairlead resume)`;
+      return `the end of a pause: ${printable(waits.scope)}${byOperatorText(waits)} (see fairlead resume)`;
+    case 'rests':
+      return `the end of a cool-down that a handler asked for: ${printable(waits.scope)} rests until ${instant(waits.untilMs)}, for ${duration(waits.untilMs - explainedAtMs)}`;
     case 'cap':
       return capText(waits);
+    case 'rate':
+    case 'budget':
+      return windowText(waits, explanation);
     case 'noSlot':
       return waits.fleets.length === 0
         ? `a fleet: none runs the type ${printable(waits.type)}`
@@ -138,10 +192,11 @@ function waitsForText(waits: LiveWaitsFor, explanation: LiveExplanation): string
   }
 }
 
-function capText({ scope, running, cap, split }: Extract<LiveWaitsFor, { readonly why: 'cap' }>): string {
+function capText(waits: Extract<LiveWaitsFor, { readonly why: 'cap' }>): string {
+  const { scope, running, cap, split } = waits;
   const of = resourceIn(scope);
   return of === undefined
-    ? `room under a cap: ${printable(scope)} runs ${running} of at most ${cap}${splitText(split)}`
+    ? `room under a cap: ${printable(scope)} runs ${running} of at most ${cap}${splitText(split)}${byOperatorText(waits)}`
     : `resource ${printable(of.resourceId)}: ${running} of ${cap} running of type ${printable(of.type)}${splitText(split)}`;
 }
 

@@ -38,14 +38,17 @@ export interface LogReader extends Operator {
   readonly readLogs: ReadLogs;
 }
 
-/** What an attempt has logged. */
+/** An attempt with the lines that it has logged. */
 interface AttemptLog
   extends Pick<JobAttempt, 'attempt' | 'workerId' | 'startedAtMs' | 'endedAtMs' | 'outcome'> {
   /** Undefined: the attempt did not run in a function. */
   readonly lines?: readonly LogLine[] | undefined;
 }
 
-/** A function writes its own lines a moment before the attempt and after it. */
+/**
+ * Milliseconds before and after the attempt that are read, because a function writes its own lines a moment before the
+ * attempt and after it.
+ */
 const AROUND_MS = 5_000;
 
 async function logOf(
@@ -99,7 +102,7 @@ type FilterEvents = (
   input: FilterLogEventsCommandInput,
 ) => Promise<Omit<FilterLogEventsCommandOutput, '$metadata'>>;
 
-/** Pages of one read. A page may be empty although others follow. */
+/** The most pages of one read. A page may be empty although others follow. */
 const PAGES_MAX = 100;
 
 /** Reads from a log group. */

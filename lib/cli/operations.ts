@@ -1,11 +1,10 @@
 /** The commands that submit, inspect and operate: one for each verb of the client. */
 
 import type { Command } from 'commander';
-import type { OverrideChange } from '../client/client.ts';
+import type { ControlTerms, ListFilter, OverrideChange } from '../client/client.ts';
 import type { DeadLetterFilter } from '../client/dead-letters.ts';
 import type { SubmitRequest } from '../client/submissions.ts';
 import { isTerminal, type Job, type Tags } from '../core/job.ts';
-import type { ListedState } from '../operate/inspect.ts';
 import { type AuthorOptions, addChanging, withActor } from './changing.ts';
 import { errorData } from './describe-error.ts';
 import { explanationText } from './explanation.ts';
@@ -14,19 +13,24 @@ import { type CommonOptions, type Operator, perform, withCommonOptions } from '.
 import { addRejections, firstValues } from './rejections.ts';
 import { duration } from './report.ts';
 import {
+  durationMsOf,
   jsonFrom,
   LIMIT,
+  type LimitOptions,
   limitOf,
   numberOf,
   readText,
   refusingOthers,
   type ScopeOptions,
   scopeOf,
+  suppositionOf,
   timeoutMsOf,
   UsageError,
+  withLimitOptions,
   withTags,
 } from './usage.ts';
 import {
+  controlHistoryText,
   controlsText,
   controlText,
   declarationText,
@@ -42,7 +46,10 @@ import {
   unreadableText,
 } from './views.ts';
 
-/** Adds the commands to the program. */
+/**
+ * Adds the commands that submit, inspect and change jobs, show keys and fleets, handle dead letters and rejections, and
+ * pause or override scopes.
+ */
 export function addOperations(program: Command, operator: LogReader): void {
   const jobs = program.command('jobs').description('Submit, inspect and change jobs.');
   addProducing(jobs, operator);
@@ -61,11 +68,28 @@ function withScope(command: Command): Command {
     .option('--tier <tier>', 'a tier')
     .option('--type <type>', 'a job type')
     .option('--fleet <fleet>', 'a fleet')
-    .option('--key <key>', 'a fairness key');
+    .option('--limit <limit>', 'a limit; with --key, one key of it')
+    .option('--key <key>', 'a fairness key, or the key by which the limit counts');
 }
 
+/** Options of a pause or an override that may end by itself. */
+interface TermsOptions extends AuthorOptions {
+  readonly for?: string;
+  readonly reason?: string;
+}
+
+const withTerms = (command: Command): Command =>
+  withActor(command)
+    .option('--for <duration>', 'how long it holds, such as 10m (default: until it is lifted)')
+    .option('--reason <text>', 'why, for those who ask why jobs wait');
+
+const termsOf = ({ for: text, reason }: TermsOptions): ControlTerms => ({
+  ...(text === undefined ? {} : { for: durationMsOf('--for', text) }),
+  ...(reason === undefined ? {} : { reason }),
+});
+
 /** Options that describe a job to submit. */
-interface RequestOptions extends CommonOptions {
+interface RequestOptions extends CommonOptions, LimitOptions {
   readonly payload?: string;
   readonly payloadFile?: string;
   readonly priority?: string;
@@ -74,12 +98,18 @@ interface RequestOptions extends CommonOptions {
   readonly label?: string;
   readonly tag?: Tags;
   readonly runAt?: string;
+  readonly expireAfter?: string;
+  readonly dedupeKey?: string;
+  readonly keep?: string;
+  readonly quiet?: string;
+  readonly atMost?: string;
+  readonly whileRunning?: string;
   readonly mode?: string;
   readonly idempotencyKey?: string;
 }
 
 function withRequestOptions(command: Command): Command {
-  return withTags(command, 'a tag to find the job by, such as order=4711')
+  return withLimitOptions(withTags(command, 'a tag to find the job by, such as order=4711'))
     .option('--payload <json>', "the handler's input")
     .option('--payload-file <file>', 'the same from a file; - is the standard input')
     .option('--priority <number>', '0 to 10')
@@ -87,11 +117,26 @@ function withRequestOptions(command: Command): Command {
     .option('--resource <id>', 'jobs on one resource never overlap, within a conflict group')
     .option('--label <text>', 'text for people who look at the job')
     .option('--run-at <instant>', 'start no earlier than this, such as 2027-01-31T08:00:00Z')
+    .option('--expire-after <duration>', 'give it up if it has not started by then, such as 10m')
+    .option('--dedupe-key <key>', 'of jobs with the same type, keys, resource and dedupe key, one waits')
+    .option('--keep <which>', 'with --dedupe-key: first or last, whose payload the waiting job has')
+    .option('--quiet <duration>', 'with --dedupe-key: start so long after the last submission, such as 5s')
+    .option('--at-most <duration>', 'with --quiet: but so long after the first one')
+    .option('--while-running <what>', 'with --dedupe-key: another, oneWaits or drop')
     .option('--idempotency-key <key>', 'submissions with the same key make one job');
 }
 
+/** The client checks the values. */
+function dedupeOf({ dedupeKey, ...of }: RequestOptions): SubmitRequest['dedupe'] {
+  const named = { keep: of.keep, quiet: of.quiet, atMost: of.atMost, whileRunning: of.whileRunning };
+  if (dedupeKey !== undefined) return { key: dedupeKey, ...named } as SubmitRequest['dedupe'];
+  if (Object.values(named).every((value) => value === undefined)) return undefined;
+  throw new UsageError('--keep, --quiet, --at-most and --while-running need --dedupe-key');
+}
+
 function requestOf(type: string, options: RequestOptions): SubmitRequest {
-  const { payload, payloadFile, priority, key, resource, label, tag, runAt, mode, idempotencyKey } = options;
+  const { payload, payloadFile, priority, key, keys, resource, label, tag, mode, idempotencyKey } = options;
+  const { runAt, expireAfter } = options;
   if (payload !== undefined && payloadFile !== undefined) {
     throw new UsageError('give --payload or --payload-file, not both');
   }
@@ -107,9 +152,13 @@ function requestOf(type: string, options: RequestOptions): SubmitRequest {
     priority: priority === undefined ? undefined : numberOf('--priority', priority),
     fairnessKey: key,
     resourceId: resource,
+    keys,
+    units: options.units,
     label,
     tags: tag,
     runAt,
+    expireAfter,
+    dedupe: dedupeOf(options),
     // The client checks the mode.
     mode: mode as SubmitRequest['mode'],
     idempotencyKey,
@@ -152,10 +201,11 @@ function addProducing(jobs: Command, operator: Operator): void {
     if (type === undefined) throw new UsageError('give a type, or --file with a list of jobs');
     const request = requestOf(type, options);
     return perform(operator, options, async (client) => {
-      const { jobId, job, repeated } = await client.submit(request, { signal });
+      const { jobId, job, repeated, deduplicated } = await client.submit(request, { signal });
+      const note = deduplicated === undefined ? (repeated ? 'was submitted before' : '') : deduplicated;
       return {
-        data: { jobId, job, repeated },
-        text: `${jobId} ${job.state}${repeated ? ' (was submitted before)' : ''}`,
+        data: { jobId, job, repeated, ...(deduplicated === undefined ? {} : { deduplicated }) },
+        text: `${jobId} ${job.state}${note === '' ? '' : ` (${note})`}`,
       };
     });
   });
@@ -179,7 +229,7 @@ function addProducing(jobs: Command, operator: Operator): void {
             ? undefined
             : `job ${id} is ${state}: waiting for its end, at most ${duration(timeoutMs)}`,
         );
-        const job = await client.run(request, { signal, timeoutMs, dieWithWaiter, onProgress });
+        const job = await client.run(request, { signal, timeout: timeoutMs, dieWithWaiter, onProgress });
         return { data: { job }, text: JSON.stringify(job.result ?? null, undefined, 2) };
       });
     },
@@ -200,20 +250,23 @@ function addInspecting(jobs: Command, operator: Operator): void {
       jobs
         .command('list')
         .description(
-          'List jobs of one state; succeeded and cancelled ones of a type that is declared with listFinished.',
+          'List jobs of one state; succeeded, cancelled and expired ones of a type that is declared with listFinished. With --state any: jobs of every state with a searchable --tag.',
         ),
       'only jobs with this tag',
     )
       .option(
         '--state <state>',
-        'scheduled, pending, claimed, running, failed, succeeded or cancelled',
+        'scheduled, pending, claimed, running, failed, succeeded, cancelled, expired or any',
         'pending',
       )
       .option('--type <type>', 'only this job type')
       .option('--key <key>', 'only this fairness key')
       .option('--mode <mode>', 'only queued, or only onDemand')
-      .option('--since <instant>', 'of succeeded and cancelled jobs: that ended no earlier than this')
-      .option('--until <instant>', 'of succeeded and cancelled jobs: that ended before this')
+      .option(
+        '--since <instant>',
+        'of succeeded, cancelled and expired jobs: that ended no earlier than this',
+      )
+      .option('--until <instant>', 'of succeeded, cancelled and expired jobs: that ended before this')
       .option('--limit <number>', 'at most this many', LIMIT),
   ).action(
     (
@@ -232,7 +285,7 @@ function addInspecting(jobs: Command, operator: Operator): void {
       return perform(operator, options, async (client) => {
         const filter = {
           // The client checks the state and the mode.
-          state: options.state as ListedState,
+          state: options.state as ListFilter['state'],
           type: options.type,
           fairnessKey: options.key,
           mode: options.mode as SubmitRequest['mode'],
@@ -245,14 +298,7 @@ function addInspecting(jobs: Command, operator: Operator): void {
       });
     },
   );
-  withCommonOptions(
-    jobs.command('explain').description('Explain why a job is not running.').argument('<id>'),
-  ).action((id: string, options: CommonOptions) =>
-    perform(operator, options, async (client) => {
-      const explanation = await client.explain(id, { signal });
-      return { data: { explanation }, text: explanationText(explanation) };
-    }),
-  );
+  addExplain(jobs, operator);
   withCommonOptions(
     jobs
       .command('history')
@@ -264,6 +310,30 @@ function addInspecting(jobs: Command, operator: Operator): void {
       return { data: { history }, text: historyText(history) };
     }),
   );
+}
+
+function addExplain(jobs: Command, operator: Operator): void {
+  const { signal } = operator;
+  withCommonOptions(
+    jobs
+      .command('explain')
+      .description('Explain why a job is not running.')
+      .argument('<id>')
+      .option(
+        '--if <change>',
+        'what if this were so: limit:openai.perKey=6, limit:openai/acme=6, pool=20, type:report.paused=false, key:acme.weight=3; nothing is changed',
+      ),
+  ).action((id: string, options: CommonOptions & { readonly if?: string }) => {
+    const supposed = options.if === undefined ? undefined : suppositionOf(options.if);
+    return perform(operator, options, async (client) => {
+      const explanation = await client.explain(id, { signal, if: supposed });
+      const text = explanationText(explanation);
+      return {
+        data: { explanation },
+        text: supposed === undefined ? text : `if ${options.if}, and nothing else changes:\n${text}`,
+      };
+    });
+  });
 }
 
 function addViews(program: Command, operator: Operator): void {
@@ -407,20 +477,22 @@ function addDeadLetters(program: Command, operator: Operator): void {
 
 function addControls(program: Command, operator: Operator): void {
   const { signal } = operator;
-  withCommonOptions(
+  withTerms(
     withScope(program.command('pause').description('Start no more jobs of a scope; running ones continue.')),
-  ).action((options: CommonOptions & ScopeOptions) => {
+  ).action((options: TermsOptions & ScopeOptions) => {
     const scope = scopeOf(options);
     return perform(operator, options, async (client) => {
-      const control = await client.pause(scope, { signal });
+      const actor = options.as ?? operator.actor();
+      const control = await client.pause(scope, { signal, actor, ...termsOf(options) });
       return { data: { control }, text: controlText(control) };
     });
   });
-  withCommonOptions(withScope(program.command('resume').description('End a pause.'))).action(
-    (options: CommonOptions & ScopeOptions) => {
+  withActor(withScope(program.command('resume').description('End a pause, or a cool-down.'))).action(
+    (options: AuthorOptions & ScopeOptions) => {
       const scope = scopeOf(options);
       return perform(operator, options, async (client) => {
-        const control = await client.resume(scope, { signal });
+        const actor = options.as ?? operator.actor();
+        const control = await client.resume(scope, { signal, actor });
         return { data: { control }, text: controlText(control) };
       });
     },
@@ -439,7 +511,7 @@ function addControls(program: Command, operator: Operator): void {
         (running: number) =>
           `waiting for ${running} running ${running === 1 ? 'job' : 'jobs'} to end, at most ${duration(timeoutMs)}`,
       );
-      await client.drain(scope, { signal, timeoutMs, onProgress });
+      await client.drain(scope, { signal, timeout: timeoutMs, onProgress });
       return {
         data: { drained: true },
         text: 'drained: no job runs, and the scope stays paused until it is resumed',
@@ -462,15 +534,24 @@ function addOverrides(program: Command, operator: Operator): void {
       return { data: { controls }, text: controlsText(controls) };
     }),
   );
+  withCommonOptions(
+    override
+      .command('history')
+      .description('Show the last pauses and overrides: who made them, when, why, and until when.'),
+  ).action((options: CommonOptions) =>
+    perform(operator, options, async (client) => {
+      const controls = await client.controls({ signal, history: true });
+      return { data: { controls }, text: controlHistoryText(controls) };
+    }),
+  );
   const change = (name: string, description: string): Command =>
-    withCommonOptions(withScope(override.command(name).description(description)));
-  change('set', 'Set a cap, or the weight of a key, from the next pass on.')
+    withScope(override.command(name).description(description));
+  withTerms(change('set', 'Set a cap, or the weight of a key, from the next pass on.'))
     .option('--max-concurrency <number>', 'how many jobs of the scope may run at once')
     .option('--weight <number>', 'weight of a key in the fair sharing')
     .action(
       (
-        options: CommonOptions &
-          ScopeOptions & { readonly maxConcurrency?: string; readonly weight?: string },
+        options: TermsOptions & ScopeOptions & { readonly maxConcurrency?: string; readonly weight?: string },
       ) => {
         const scope = scopeOf(options);
         const { maxConcurrency, weight } = options;
@@ -478,11 +559,12 @@ function addOverrides(program: Command, operator: Operator): void {
           maxConcurrency:
             maxConcurrency === undefined ? undefined : numberOf('--max-concurrency', maxConcurrency),
           weight: weight === undefined ? undefined : numberOf('--weight', weight),
+          ...termsOf(options),
         });
       },
     );
-  change('clear', 'Go back to the configured cap and weight. A pause stays.').action(
-    (options: CommonOptions & ScopeOptions) => {
+  withActor(change('clear', 'Go back to the configured cap and weight. A pause stays.')).action(
+    (options: AuthorOptions & ScopeOptions) => {
       const scope = scopeOf(options);
       const isKey = options.key !== undefined;
       return performOverride(operator, options, scope, {
@@ -495,17 +577,21 @@ function addOverrides(program: Command, operator: Operator): void {
 
 function performOverride(
   operator: Operator,
-  options: CommonOptions,
+  options: AuthorOptions,
   scope: ReturnType<typeof scopeOf>,
   change: OverrideChange,
 ): Promise<void> {
   return perform(operator, options, async (client) => {
-    const control = await client.override(scope, change, { signal: operator.signal });
+    const actor = options.as ?? operator.actor();
+    const control = await client.override(scope, change, { signal: operator.signal, actor });
     return { data: { control }, text: controlText(control) };
   });
 }
 
-/** Prints what a command waits for to the error output, each time it changes. With `--json` nothing is printed. */
+/**
+ * Returns a function that prints to the error output what a command waits for, each time it changes. With `--json`
+ * nothing is printed.
+ */
 function progressNoter<Progress>(
   { note }: Operator,
   { json }: CommonOptions,

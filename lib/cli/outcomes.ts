@@ -81,7 +81,14 @@ export function addOutcomes(program: Command, publisher: Publisher): void {
     .requiredOption('--since <instant>', 'jobs that ended then or later, such as 2027-01-31T08:00:00Z')
     .option('--until <instant>', 'jobs that ended before this (default: now)')
     .option('--type <type>', 'only this job type')
-    .addOption(new Option('--state <state>', 'only this state').choices(['succeeded', 'failed', 'cancelled']))
+    .addOption(
+      new Option('--state <state>', 'only this state').choices([
+        'succeeded',
+        'failed',
+        'cancelled',
+        'expired',
+      ]),
+    )
     .option('--dry-run', 'count the events without publishing them');
   withEnvFile(withOutputOptions(command))
     .addHelpText('after', '\nExit codes: 0 done; 1 the table or the bus refuses it; 2 an option is wrong.')

@@ -1,6 +1,7 @@
 /** The common part of commands that talk to a deployed scheduler: options, JSON output and exit codes. */
 import type { Command } from 'commander';
-import type { CancelResult, StoreClient } from '../client/client.ts';
+import type { AwsSettings } from '../client/aws.ts';
+import type { CancelResult, ClientVerbs } from '../client/client.ts';
 import type { FiringsOf } from '../client/firings.ts';
 import type { ScheduleView } from '../client/schedules.ts';
 import type { Control } from '../core/capacity.ts';
@@ -11,20 +12,25 @@ import type { LiveExplanation } from '../operate/explain.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../operate/inspect.ts';
 import type { QueueView } from '../queue/contract.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
+import type { Conformance } from '../worker/conformance.ts';
 import { WIDTH } from './report.ts';
 
 /** A client, and a way to close its connections. */
 export interface Connection {
-  readonly client: StoreClient;
+  readonly client: ClientVerbs;
   readonly close: () => void;
 }
 
 /** The surroundings of these commands. */
 export interface Operator {
-  readonly connect: (envFile: string | undefined) => Promise<Connection>;
+  /** @param credentials - @default - those of the environment */
+  readonly connect: (
+    envFile: string | undefined,
+    credentials?: AwsSettings['credentials'],
+  ) => Promise<Connection>;
   /** Aborts when the user interrupts the command. */
   readonly signal?: AbortSignal | undefined;
-  /** Epoch milliseconds. */
+  /** Returns the time, in epoch milliseconds. */
   readonly nowMs: () => number;
   /** The name for the history of jobs, unless `--as` gives one. */
   readonly actor: () => string;
@@ -40,7 +46,7 @@ export interface Operator {
 }
 
 /**
- * The shape of all `--json` output: one object, in which each thing has the same name in every command. A list is
+ * The shape of all `--json` output: one object, whose fields have the same names in every command. A list is
  * accompanied by `more`, which is true if it was cut; an error is `{ error: { name, message } }`.
  */
 export interface Document {
@@ -85,6 +91,7 @@ export interface Document {
   readonly dryRun?: boolean;
   readonly schema?: string;
   readonly results?: readonly object[];
+  readonly checks?: readonly Conformance[];
   readonly more?: boolean;
 }
 
@@ -121,9 +128,9 @@ export const withCommonOptions = (command: Command): Command =>
 
 /** The output of a command. */
 export interface CommandOutput {
-  /** Printed with `--json`. */
+  /** The data that are printed with `--json`. */
   readonly data: Document;
-  /** Printed otherwise. The width is in columns. */
+  /** The text that is printed without `--json`, or a function from the width in columns to it. */
   readonly text: string | ((width: number) => string);
 }
 
@@ -142,7 +149,7 @@ export function printOutput(
 export async function perform(
   operator: Operator,
   options: CommonOptions,
-  work: (client: StoreClient) => Promise<CommandOutput>,
+  work: (client: ClientVerbs) => Promise<CommandOutput>,
 ): Promise<void> {
   const { client, close } = await operator.connect(options.envFile);
   try {

@@ -13,22 +13,23 @@ import {
   connectPublisher,
   connectQueues,
   readStack,
+  runForwarding,
+  testForwarding,
 } from './connect.ts';
+import { addDashboard, type DashboardHost } from './dashboard.ts';
 import { describeError, EXIT } from './describe-error.ts';
+import { addDev } from './dev.ts';
 import { addDispatcher } from './dispatcher.ts';
 import { addEnv, type ReadStack } from './env.ts';
+import { addForwarding, type ForwardingHost } from './forwarding.ts';
 import { type ReadLogs, readLogs } from './logs.ts';
+import { addMcp } from './mcp.ts';
 import { addOperations } from './operations.ts';
 import { addOutcomes, type ConnectPublisher } from './outcomes.ts';
-import {
-  type Connection,
-  type OutputOptions,
-  printOutput,
-  withEnvFile,
-  withOutputOptions,
-} from './perform.ts';
+import { type Operator, type OutputOptions, printOutput, withEnvFile, withOutputOptions } from './perform.ts';
 import { addQueues, type ConnectQueues } from './queues.ts';
 import { addSchedules } from './schedules.ts';
+import { callerArn, roleCredentials } from './sts.ts';
 import { readText, UsageError } from './usage.ts';
 
 /** The output streams of a command. */
@@ -41,19 +42,33 @@ export interface Terminal {
 
 /** The connections of commands to the outside. */
 export interface Surroundings {
-  readonly connect: (envFile: string | undefined) => Promise<Connection>;
+  readonly connect: Operator['connect'];
   readonly connectDispatcher?: ConnectDispatcher | undefined;
   readonly connectPublisher?: ConnectPublisher | undefined;
   readonly connectQueues?: ConnectQueues | undefined;
-  /** @default - asks CloudFormation */
+  /**
+   * Reads a stack's outputs.
+   * @default - asks CloudFormation
+   */
   readonly readStack?: ReadStack | undefined;
-  /** @default - asks CloudWatch Logs */
+  /**
+   * Reads the lines of an attempt.
+   * @default - asks CloudWatch Logs
+   */
   readonly readLogs?: ReadLogs | undefined;
+  readonly runWorker?: ForwardingHost['runWorker'] | undefined;
+  readonly testWorker?: ForwardingHost['testWorker'] | undefined;
+  /** Asks STS who the caller is. @default - with the credentials of the environment */
+  readonly callerArn?: DashboardHost['callerArn'] | undefined;
+  /** Asks STS for the credentials of a role. @default - with the credentials of the environment */
+  readonly roleCredentials?: DashboardHost['roleCredentials'] | undefined;
+  /** The folder of the dashboard's page. @default - that of the package */
+  readonly pageFolder?: string | undefined;
   /** Aborts when the user interrupts the command. */
   readonly signal?: AbortSignal | undefined;
   /** Asks the user, who answers yes or no. @default - there is no terminal to ask at */
   readonly ask?: ((question: string) => Promise<boolean>) | undefined;
-  /** Epoch milliseconds. @default - the machine's clock */
+  /** Returns the time, in epoch milliseconds. @default - the machine's clock */
   readonly nowMs?: (() => number) | undefined;
   /** The name of the user, for the history of jobs. @default - the machine's user and name */
   readonly actor?: (() => string) | undefined;
@@ -88,6 +103,9 @@ export async function runProgram(
   });
   program.hook('preAction', (_, command) => {
     asked = command;
+    // The variable of a shell may be empty, and the empty key is that of all jobs without one.
+    if (command.getOptionValue('key') === '')
+      throw new UsageError('--key: is empty; name a fairness key, or leave it out');
     // Options that all commands have may also stand before the command.
     for (const option of program.options) {
       const name = option.attributeName();
@@ -117,7 +135,7 @@ const isVersion = (error: unknown): boolean =>
 
 const COMPLETE = 'complete';
 
-/** Replaces the command that only shows up in the help. Its module is loaded for no other command. */
+/** Replaces the completion command, which only shows up in the help. Its module is loaded for no other command. */
 async function addCompletion(program: Command): Promise<void> {
   const { default: complete } = await import('@bomb.sh/tab/commander');
   const commands = program.commands as Command[];
@@ -128,7 +146,7 @@ async function addCompletion(program: Command): Promise<void> {
   complete(program);
 }
 
-/** The user and host, cut to what fits into a job's history. */
+/** Returns the user and host, cut to what fits into a job's history. */
 function userAtHost(): string {
   const whole = `${userName()}@${hostname()}`.toWellFormed();
   return Buffer.from(whole)
@@ -146,13 +164,16 @@ function userName(): string {
   }
 }
 
-/** The version in the package's own description. */
+/** Returns the version in the package's own description. */
 const packageVersion = (): string => {
   const { version } = createRequire(import.meta.url)('fairlead/package.json') as { readonly version: string };
   return version;
 };
 
-/** All commands. Exported for tests that check each of them. `parserOutput` gets help and usage errors. */
+/**
+ * Makes the program with all commands. It is exported for tests that check each of them. `parserOutput` gets help and
+ * usage errors.
+ */
 export function programFor(
   parserOutput: Terminal,
   { out, error: note, columns }: Terminal,
@@ -162,7 +183,7 @@ export function programFor(
   const program = withEnvFile(withOutputOptions(new Command('fairlead')))
     .description('Fair job scheduling on DynamoDB, SQS, EventBridge and Lambda.')
     .version(packageVersion(), '--version', 'print the version of this package')
-    // Commander would end the process; the caller does that.
+    // Commander would end the process itself; here the caller does that.
     .exitOverride()
     .configureOutput({ writeOut: parserOutput.out, writeErr: parserOutput.error });
   const operator = {
@@ -174,6 +195,11 @@ export function programFor(
     connectQueues: surroundings.connectQueues ?? connectQueues,
     readStack: surroundings.readStack ?? readStack,
     readLogs: surroundings.readLogs ?? readLogs,
+    runWorker: surroundings.runWorker ?? runForwarding,
+    testWorker: surroundings.testWorker ?? testForwarding,
+    callerArn: surroundings.callerArn ?? callerArn,
+    roleCredentials: surroundings.roleCredentials ?? roleCredentials,
+    pageFolder: surroundings.pageFolder,
     out,
     note,
     columns,
@@ -185,7 +211,11 @@ export function programFor(
   addOutcomes(program, operator);
   addQueues(program, operator);
   addEnv(program, operator);
+  addForwarding(program, operator);
+  addDashboard(program, operator);
+  addMcp(program, { ...operator, version: packageVersion() });
   addSimulate(program, operator);
+  addDev(program, operator);
   program
     .command(COMPLETE)
     .description('Print a completion script for a shell: source <(fairlead complete bash).')
@@ -203,7 +233,7 @@ function addSimulate(program: Command, terminal: Pick<Terminal, 'out' | 'columns
   )
     .addHelpText('after', '\nExit codes: 0 done; 2 the file or an option is wrong; 1 any other failure.')
     .action(async (file: string, options: OutputOptions & { readonly case?: string }) => {
-      // Imported here because it loads the whole scheduler, which other commands do not need.
+      // The simulation is imported here because it loads the whole scheduler, which other commands do not need.
       const { asData, asText, simulate } = await import('./simulate.ts');
       const simulation = await withFileName(file, () =>
         simulate(parseScenarioText(readText('file', file)), options.case),

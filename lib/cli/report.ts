@@ -6,7 +6,7 @@ import type { Run } from '../simulate/fairness.ts';
 const BARS = '▁▂▃▄▅▆▇█';
 const CHART_WIDTH = 60;
 const CHART_NAME_MAX = 24;
-/** The width of a chart's line beside names and bars: a blank, two borders, and the maximum. */
+/** The columns that a chart's line takes besides names and bars: a blank, two borders, and the maximum. */
 const CHART_FRAME = 16;
 /** The most rows of a simulation's tables and of its chart. */
 export const MOST_ROWS = 40;
@@ -45,10 +45,11 @@ export const numberColumn = (name: string, rank = 0): Column => ({
   isNumber: true,
 });
 
-/** Width of a table's frame per column: a border and two blanks. One more border ends the line. */
+/** Characters of the frame for each column of a table: a border and two blanks. One more border ends the line. */
 const FRAME_WIDTH = 3;
 /**
- * A table that is no wider than the terminal. Cut texts end with …, and columns that are left out are named below it.
+ * Returns a table that is no wider than the terminal. Cut texts end with …, and columns that are left out are named
+ * below it.
  */
 export function table(
   columns: readonly Column[],
@@ -81,7 +82,7 @@ export function table(
   ].join('\n');
 }
 
-/** The indexes of the columns that fit, and their widths. */
+/** Returns the indexes of the columns that fit, and their widths. */
 function layout(
   columns: readonly Column[],
   natural: readonly number[],
@@ -129,30 +130,31 @@ function cell(value: unknown): string {
   return typeof value === 'string' ? printable(value) : JSON.stringify(value);
 }
 
-/** A number in at most nine digits. */
+/** Returns a number in at most nine digits. */
 export function number(value: number): string {
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(9)));
 }
 
 /**
- * Text without control characters, which come from users and could steer a terminal: their codes are shown instead.
+ * Returns a text without control characters, which come from users and could steer a terminal: their codes are shown
+ * instead.
  */
 export function printable(text: string): string {
   if (text === '') return '(empty)';
   return text.replace(/\p{Cc}|\p{Cf}/gu, (sign) => `\\u{${sign.codePointAt(0)?.toString(16)}}`);
 }
 
-/** One line for each name and value. */
+/** Returns one line for each name and value. */
 export function fieldLines(rows: readonly (readonly [name: string, value: unknown])[]): readonly string[] {
   const width = Math.max(...rows.map(([name]) => name.length));
   return rows.map(([name, value]) => `${name.padEnd(width)}  ${printable(String(value ?? '-'))}`);
 }
 
-/** An instant with milliseconds. */
+/** Returns an instant with milliseconds. */
 export const instant = (atMs: number | undefined): string =>
   atMs === undefined ? '-' : new Date(atMs).toISOString();
 
-/** An instant without milliseconds, for tables. */
+/** Returns an instant without milliseconds, for tables. */
 export const instantWithoutMs = (atMs: number | undefined): string => instant(atMs).replace(/\.\d{3}Z$/, 'Z');
 
 /** Milliseconds in a unit that people read. */
@@ -163,7 +165,10 @@ export function duration(ms: number): string {
   return `${number(Math.round(ms / 36_000) / 100)} h`;
 }
 
-/** One line for each group: bars show how many of its jobs run, all on one scale; a dot shows that jobs only wait. */
+/**
+ * Returns one line for each group: bars show how many of its jobs run, all on one scale; a dot shows that jobs only
+ * wait.
+ */
 export function chart(runs: readonly Run[], untilMs: number, width: number): string {
   const horizonMs = horizonOf(runs, untilMs);
   const groups = new Map<string, Run[]>();
@@ -202,7 +207,7 @@ function fitTo(text: string, width: number): string {
   return fitTo(`${cut}…`, width);
 }
 
-/** The end of the last run, or of the scenario if that is earlier. */
+/** Returns the end of the last run, or of the scenario if that is earlier. */
 function horizonOf(runs: readonly Run[], untilMs: number): number {
   let lastMs = 1;
   for (const { readyAtMs, startMs, endMs } of runs) {
@@ -219,7 +224,7 @@ function bar(level: number, most: number): string {
   return BARS.charAt(Math.min(BARS.length - 1, Math.ceil((level / most) * BARS.length) - 1));
 }
 
-/** For each column, how many jobs run on average, and whether any waits. */
+/** Returns, for each column, how many jobs run on average, and whether any waits. */
 function sample(
   runs: readonly Run[],
   horizonMs: number,

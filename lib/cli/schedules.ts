@@ -16,7 +16,18 @@ import {
   textColumn,
   uncutColumn,
 } from './report.ts';
-import { instantMsOf, jsonFrom, LIMIT, limitOf, numberOf, readText, UsageError, withTags } from './usage.ts';
+import {
+  instantMsOf,
+  jsonFrom,
+  LIMIT,
+  type LimitOptions,
+  limitOf,
+  numberOf,
+  readText,
+  UsageError,
+  withLimitOptions,
+  withTags,
+} from './usage.ts';
 import { tagsText } from './views.ts';
 
 /** Adds the commands to the program. */
@@ -28,7 +39,7 @@ export function addSchedules(program: Command, operator: Operator): void {
   addChanging(schedules, operator);
 }
 
-interface PutOptions extends CommonOptions, TimeOptions {
+interface PutOptions extends CommonOptions, TimeOptions, LimitOptions {
   readonly file?: string;
   readonly type?: string;
   readonly payload?: string;
@@ -48,12 +59,14 @@ interface PutOptions extends CommonOptions, TimeOptions {
 function addPut(schedules: Command, operator: Operator): void {
   withCommonOptions(
     withTimeOptions(
-      withTags(
-        schedules
-          .command('put')
-          .description('Create a schedule, or change it from its next firing on.')
-          .argument('<id>'),
-        'a tag of its jobs',
+      withLimitOptions(
+        withTags(
+          schedules
+            .command('put')
+            .description('Create a schedule, or change it from its next firing on.')
+            .argument('<id>'),
+          'a tag of its jobs',
+        ),
       )
         .option('--file <file>', 'the whole schedule as JSON, instead of options; - is the standard input')
         .option('--type <type>', 'the type of its jobs')
@@ -90,6 +103,8 @@ function requestOf(options: PutOptions): ScheduleRequest {
     priority: priority === undefined ? undefined : numberOf('--priority', priority),
     fairnessKey: key,
     resourceId: resource,
+    keys: options.keys,
+    units: options.units,
     tags: options.tag,
     mode: options.mode,
     misfire: options.misfire,
@@ -185,7 +200,7 @@ interface TimeOptions {
   readonly end?: string;
   readonly jitter?: string;
   readonly blackout?: TimeRequest['blackouts'];
-  /** False with `--no-seconds`. */
+  /** Whether patterns may have a field for seconds; false with `--no-seconds`. */
   readonly seconds?: boolean;
 }
 
@@ -207,7 +222,7 @@ function withTimeOptions(command: Command): Command {
     .option('--no-seconds', 'refuse a pattern with a seconds field');
 }
 
-/** The options that were given. The request's own rule checks them. */
+/** Returns the options that were given. The request's own rule checks them. */
 function timesOf(options: TimeOptions): TimeRequest {
   const { cron, every, zone, gap, overlap, start, end, jitter, blackout, seconds } = options;
   const given = {
@@ -287,7 +302,7 @@ const MARKS: Readonly<Record<NonNullable<ListedFiring['change']>, string>> = {
   second: 'second of two',
 };
 
-/** A table of firings, and the effect of each policy at clock changes. */
+/** Returns a table of firings, and the effect of each policy at clock changes. */
 export function firingsText(
   { zone, firings, policies, jitterMs = 0, state }: FiringsOf,
   width: number,
@@ -345,7 +360,7 @@ function schedulesText(schedules: readonly ScheduleView[], more: boolean, width:
   return `${table(columns, rows, width)}${more ? '\n… and more: raise --limit' : ''}`;
 }
 
-/** All fields of one schedule. */
+/** Returns all fields of one schedule. */
 function scheduleText(schedule: ScheduleView, width: number): string {
   const rows: (readonly [string, unknown])[] = [
     ['schedule', schedule.id],
@@ -354,6 +369,8 @@ function scheduleText(schedule: ScheduleView, width: number): string {
     ['zone', schedule.spec.timeZone],
     ['type', schedule.spec.job.type],
     ['key', schedule.spec.job.fairnessKey],
+    ...(schedule.spec.job.keys === undefined ? [] : [['keys', tagsText(schedule.spec.job.keys)] as const]),
+    ...(schedule.spec.job.units === undefined ? [] : [['units', tagsText(schedule.spec.job.units)] as const]),
     ...(schedule.spec.job.tags === undefined ? [] : [['tags', tagsText(schedule.spec.job.tags)] as const]),
     ['declared by a deployment', schedule.isDeclared ? 'yes' : 'no'],
     ['last', instant(schedule.lastMs)],

@@ -1,6 +1,6 @@
 /** `fairlead simulate FILE`: runs a scenario on the scheduler, or on its core, under virtual time. */
 
-import { z } from 'zod';
+import * as z from 'zod';
 import { ConfigurationError, ValidationError } from '../core/errors.ts';
 import { type FairnessResult, type Run, simulateFairness } from '../simulate/fairness.ts';
 import { simulatePartitions } from '../simulate/partitions.ts';
@@ -33,7 +33,7 @@ import {
 export interface Simulated {
   readonly id: string;
   readonly result: Readonly<Record<string, unknown>>;
-  /** A function, because tables and charts take longer than many a case. */
+  /** Returns the result as text. It is a function, because tables and charts take longer than many a case. */
   readonly text: (width: number) => string;
 }
 
@@ -97,7 +97,7 @@ export async function simulate(file: unknown, only?: string): Promise<Simulation
   return { schema, results };
 }
 
-/** The output with `--json`. */
+/** Returns the output with `--json`. */
 export function asData({ schema, results }: Simulation): {
   readonly schema: string;
   readonly results: readonly Readonly<Record<string, unknown>>[];
@@ -105,7 +105,7 @@ export function asData({ schema, results }: Simulation): {
   return { schema, results: results.map(({ id, result }) => ({ id, ...result })) };
 }
 
-/** The output for people. */
+/** Returns the output for people. */
 export function asText({ results }: Simulation, width: number): string {
   return results.map(({ id, text }) => `■ ${printable(id)}\n${text(width)}`).join('\n\n');
 }
@@ -114,7 +114,7 @@ async function runAtPath(path: string, run: () => CaseOutput | Promise<CaseOutpu
   try {
     return await run();
   } catch (error) {
-    // A rule of the core that the schema does not check, such as a position outside of the ring.
+    // This is a rule of the core that the schema does not check, such as a position outside of the ring.
     if (error instanceof ConfigurationError) {
       throw new ValidationError(`${path}.input.${error.field}`, error.message.slice(error.field.length + 2));
     }
@@ -242,6 +242,7 @@ function productText(result: ProductResult, runs: readonly Run[], untilMs: numbe
       share.succeeded,
       share.failed,
       share.cancelled,
+      share.expired,
       share.running,
       share.waiting,
       duration(share.busyMs),
@@ -289,6 +290,7 @@ const SHARE_COLUMNS: readonly Column[] = [
   numberColumn('succeeded'),
   numberColumn('failed', 2),
   numberColumn('cancelled', 6),
+  numberColumn('expired', 7),
   numberColumn('running', 4),
   numberColumn('waiting', 3),
   numberColumn('busy', 5),

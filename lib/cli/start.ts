@@ -30,7 +30,7 @@ async function ask(question: string): Promise<boolean> {
   }
 }
 
-// Sets the exit code instead of calling process.exit, so that output in a pipe arrives.
+// The exit code is set, and process.exit is not called, so that output in a pipe arrives.
 const code = await runProgram(
   process.argv.slice(2),
   {

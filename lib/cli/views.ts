@@ -2,10 +2,12 @@
 import type { CancelEntry, RetimeEntry } from '../client/bulk.ts';
 import type { RedriveEntry } from '../client/dead-letters.ts';
 import type { SubmitEntry } from '../client/submissions.ts';
-import type { Control } from '../core/capacity.ts';
+import { type Control, type ControlEntry, type ControlField, lastChange } from '../core/capacity.ts';
 import type { JobAttempt, JobEvent, JobHistory } from '../core/history.ts';
-import { endedAtMs, isTerminal, type Job, type MovingJob, type Tags } from '../core/job.ts';
+import { endedAtMs, isTerminal, type Job, type JobUnits, type MovingJob, type Tags } from '../core/job.ts';
+import { referenceIn, sizeText } from '../core/object-reference.ts';
 import { leaseInForceMs } from '../dispatch/recovery/silence.ts';
+import type { ControlAnswer } from '../operate/controls.ts';
 import type { DispatchersView } from '../operate/dispatchers.ts';
 import type { DeclarationView, FleetView, KeyView, TypeView } from '../operate/inspect.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
@@ -33,13 +35,13 @@ const EVENT_LETTERS = 36;
 /** The least width of an error, which is enough to tell errors apart. */
 const ERROR_LETTERS = 24;
 
-/** Tags as `--tag` takes them. */
-export const tagsText = (tags: Tags): string =>
+/** Returns tags as `--tag` takes them. */
+export const tagsText = (tags: Tags | JobUnits): string =>
   Object.entries(tags)
     .map(([name, value]) => `${name}=${value}`)
     .join(' ');
 
-/** A table of jobs, and whether there are more. */
+/** Returns a table of jobs, and whether there are more. */
 export function jobsText(jobs: readonly Job[], more: boolean, width: number): string {
   if (jobs.length === 0) return 'no such jobs';
   // There is room for tags only if columns are not cut.
@@ -71,7 +73,7 @@ export function jobsText(jobs: readonly Job[], more: boolean, width: number): st
   return withMore(table(columns, rows, width), more);
 }
 
-/** The items that cannot be read, with the reasons. */
+/** Returns the items that cannot be read, with the reasons. */
 export function unreadableText(items: readonly UnreadableItem[]): string {
   if (items.length === 0) return 'all items that were read are readable';
   return items
@@ -82,7 +84,7 @@ export function unreadableText(items: readonly UnreadableItem[]): string {
     .join('\n');
 }
 
-/** A table of refused entries of events. */
+/** Returns a table of refused entries of events. */
 export function rejectionsText(rejections: readonly Rejection[], more: boolean, width: number): string {
   if (rejections.length === 0) return 'nothing was refused in the last 30 days';
   const rows = rejections.map(({ rejectedAtMs, sourceId, position, field, reason }) => [
@@ -102,7 +104,7 @@ export function rejectionsText(rejections: readonly Rejection[], more: boolean, 
   return withMore(table(columns, rows, width), more);
 }
 
-/** All fields of the refused entries of one event. */
+/** Returns all fields of the refused entries of one event. */
 export function rejectionText(rejections: readonly Rejection[]): string {
   return rejections
     .map(({ sourceId, position, field, reason, rejectedAtMs, detail }) =>
@@ -129,7 +131,13 @@ function timeOf(jobs: readonly Job[]): string {
 const withMore = (text: string, more: boolean): string =>
   more ? `${text}\n… and more: raise --limit, or use a filter` : text;
 
-/** All fields of one job. */
+/** A value as JSON; of a reference, how large its object is, and where. */
+function valueText(value: unknown): string {
+  const object = referenceIn(value);
+  return object === undefined ? JSON.stringify(value) : `${sizeText(object.bytes)} in S3: ${object.key}`;
+}
+
+/** Returns all fields of one job. */
 export function jobText(job: Job): string {
   const rows: (readonly [string, unknown])[] = [
     ['job', job.id],
@@ -137,6 +145,8 @@ export function jobText(job: Job): string {
     ['type', job.type],
     ['key', job.fairnessKey],
     ['resource', job.resourceId],
+    ['keys', job.keys === undefined ? undefined : tagsText(job.keys)],
+    ['units', job.units === undefined ? undefined : tagsText(job.units)],
     ['label', job.label],
     ['tags', job.tags === undefined ? undefined : tagsText(job.tags)],
     ['priority', job.priority],
@@ -153,13 +163,14 @@ export function jobText(job: Job): string {
     ['error', job.error === undefined ? undefined : errorText(job)],
     ['another try of', job.redriveOf],
     ['tried again as', job.redrivenAs],
-    ['payload', JSON.stringify(job.payload)],
-    ['result', job.result === undefined ? undefined : JSON.stringify(job.result)],
+    ['unreadable', job.unreadable],
+    ['payload', valueText(job.payload)],
+    ['result', job.result === undefined ? undefined : valueText(job.result)],
   ];
   return fieldLines(rows.filter(([, value]) => value !== undefined && value !== '-')).join('\n');
 }
 
-/** A job's history, one line for each event; the stack of a failed attempt's error stands below it. */
+/** Returns a job's history, one line for each event; the stack of a failed attempt's error stands below it. */
 export function historyText({ jobId, state, events, dropped }: JobHistory): string {
   const { attempts, losses, others } = dropped;
   const gone = attempts + others;
@@ -201,6 +212,8 @@ function eventText(event: JobEvent): string {
       return event.from === 'running'
         ? `its worker was asked to stop${byText(event.by)}`
         : `cancelled${byText(event.by)}${event.from === undefined ? '' : `, ${event.from} until then`}`;
+    case 'expired':
+      return 'expired: it had not started in time';
     case 'redriven':
       return `tried again as ${event.as}${byText(event.by)}`;
   }
@@ -218,7 +231,7 @@ function attemptText(attempt: JobAttempt): string {
   const then =
     next === undefined
       ? ''
-      : `; tried again from ${instant(next.runAtMs)} on, ${next.isFromStart ? 'from the start' : 'from its checkpoint, if it left one'}`;
+      : `; ${outcome === 'parked' ? 'runs' : 'tried'} again from ${instant(next.runAtMs)} on, ${next.isFromStart ? 'from the start' : 'from its checkpoint, if it left one'}`;
   const stack = (attempt.error?.stack ?? '').split('\n').filter((line) => line !== '');
   return [
     `attempt ${attempt.attempt} ${on}: ${OUTCOMES[outcome]}${after}${why}${then}`,
@@ -228,16 +241,18 @@ function attemptText(attempt: JobAttempt): string {
 
 const OUTCOMES: Readonly<Record<JobAttempt['outcome'], string>> = {
   claimed: 'claimed, not started yet',
-  notStarted: 'claimed, and cancelled before a worker started it',
+  notStarted: 'claimed, and ended before a worker started it',
   running: 'running',
   succeeded: 'succeeded',
   failed: 'failed',
   cancelled: 'stopped',
   lost: 'its worker was lost',
   released: 'its worker ended in order, and gave it back',
+  rested: 'its handler asked for a cool-down, and no attempt was counted',
+  parked: 'its handler parked the job, and no attempt was counted',
 };
 
-/** A table of the outcomes of submitted jobs. */
+/** Returns a table of the outcomes of submitted jobs. */
 export function submittedText(entries: readonly SubmitEntry[], width: number): string {
   const rows = entries.map((entry, at) => [at, ...outcomeOf(entry)]);
   return table(
@@ -272,7 +287,7 @@ export function redrivenText(entries: readonly RedriveEntry[], more: boolean, wi
 /** The outcomes of `cancelMany` and `retimeMany`. */
 export type EntryShown = CancelEntry | RetimeEntry;
 
-/** A table of jobs that a command has changed, with its outcome for each. */
+/** Returns a table of jobs that a command has changed, with its outcome for each. */
 export function entriesText(entries: readonly EntryShown[], more: boolean, width: number): string {
   if (entries.length === 0) return 'no such jobs';
   const detailOf = (entry: EntryShown): string =>
@@ -487,13 +502,48 @@ const PARTITION_COLUMNS: readonly Column[] = [
   numberColumn('longest wait'),
 ];
 
-export function controlText({ scope, paused, maxConcurrency, weight }: Control): string {
+/** Returns the person or tool that has set a control, until when it holds, and why, as far as that is known. */
+export const byOperatorText = ({
+  by,
+  untilMs,
+  reason,
+}: Partial<Pick<ControlEntry, 'by' | 'untilMs' | 'reason'>>): string =>
+  [
+    by === undefined ? '' : byText(by),
+    untilMs === undefined ? '' : ` until ${instant(untilMs)}`,
+    reason === undefined ? '' : `: ${printable(reason)}`,
+  ].join('');
+
+export function controlText(control: ControlAnswer): string {
+  const { scope, paused, maxConcurrency, weight, restsUntilMs, aboveDeclared } = control;
+  const set = (field: ControlField, what: string): string =>
+    `${what}${byOperatorText(lastChange(control, field) ?? {})}`;
+  const above = aboveDeclared === undefined ? '' : `, above the declared ${aboveDeclared}`;
   const said = [
-    ...(paused ? ['paused'] : []),
-    ...(maxConcurrency === undefined ? [] : [`cap ${maxConcurrency}`]),
-    ...(weight === undefined ? [] : [`weight ${number(weight)}`]),
+    ...(paused ? [set('paused', 'paused')] : []),
+    ...(maxConcurrency === undefined ? [] : [set('maxConcurrency', `cap ${maxConcurrency}${above}`)]),
+    ...(weight === undefined ? [] : [set('weight', `weight ${number(weight)}`)]),
+    ...(restsUntilMs === undefined ? [] : [`rests until ${instant(restsUntilMs)}`]),
   ];
-  return `${printable(scope)}: ${said.length === 0 ? 'as configured' : said.join(', ')}`;
+  return `${printable(scope)}: ${said.length === 0 ? 'as configured' : said.join('; ')}`;
+}
+
+/** Returns the changes of controls, the latest first. */
+export function controlHistoryText(controls: readonly Control[]): string {
+  const lines = controls
+    .flatMap(({ scope, changes = [] }) => changes.map((entry) => ({ scope, entry })))
+    .toSorted((one, other) => other.entry.atMs - one.entry.atMs)
+    .map(({ scope, entry }) => {
+      const { field, to, atMs } = entry;
+      const what =
+        field === 'paused'
+          ? to === true
+            ? 'paused'
+            : 'resumed'
+          : `${field === 'weight' ? 'weight' : 'cap'} ${to === null ? 'as configured' : to}`;
+      return `${instant(atMs)} ${printable(scope)}: ${what}${byOperatorText(entry)}`;
+    });
+  return lines.length === 0 ? 'nothing was changed in the last days' : lines.join('\n');
 }
 
 export function controlsText(controls: readonly Control[]): string {

@@ -4,7 +4,8 @@
  */
 
 import { isDate } from 'node:util/types';
-import { z } from 'zod';
+import * as z from 'zod';
+import { REASON_BYTES_MAX } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { type DurationInput, durationMs } from '../core/duration.ts';
 import { ConfigurationError, show, ValidationError } from '../core/errors.ts';
@@ -12,18 +13,22 @@ import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { inWords } from '../core/issues.ts';
 import { JOB_ID_BYTES_MAX, JOB_MODES, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
 import { jsonOf } from '../core/json.ts';
-import type { Scope } from '../core/scope.ts';
+import { type Scope, undeclaredIn } from '../core/scope.ts';
 import { withArticle } from '../core/spelling.ts';
 import { isTraceparent, TRACEPARENT_RULE } from '../core/trace.ts';
-import { isFinishedState, type JobFilter, LISTED_STATES, type ListedState } from '../operate/inspect.ts';
+import { isFinishedState, type JobFilter, LISTED_STATES, type ListedState } from '../operate/list-jobs.ts';
+import type { Supposition } from '../operate/supposition.ts';
+import { ANY_STATE, searchedTag } from '../operate/tagged.ts';
 import { EVENT_ID_BYTES_MAX } from '../submit/ingest.ts';
 import {
   type JobRequest,
   jobIdOf,
   jobIdOfEvent,
+  jobRequest,
   parseRequests,
   REQUEST_LIMITS,
   tagsRecord,
+  unknownField,
   wholeNumber,
 } from '../submit/request.ts';
 import { BULK_STATES } from './bulk.ts';
@@ -31,9 +36,9 @@ import type { ClientJob } from './job.ts';
 
 /** Bounds of the arguments. */
 export const CLIENT_LIMITS = {
-  /** Requests in one `submitMany`. */
+  /** The most requests in one `submitMany`. */
   requests: 10_000,
-  /** Jobs in one `waitMany`. */
+  /** The most jobs in one `waitMany`. */
   awaited: 10_000,
   jobIdBytes: JOB_ID_BYTES_MAX,
   timeoutMs: 24 * 3_600_000,
@@ -41,11 +46,15 @@ export const CLIENT_LIMITS = {
   countUpTo: 10_000,
   maxConcurrency: 1_000_000,
   weight: 1_000_000,
-  /** Jobs that one bulk verb changes. */
+  /** The most jobs that one bulk verb changes. */
   bulk: 10_000,
   errorNameChars: 128,
-  /** The name of the person or program that makes a change, kept in the job's history. */
+  /** The most bytes of the name of the person or program that makes a change. */
   actorBytes: ACTOR_BYTES_MAX,
+  /** The most bytes of the reason of a pause or an override. */
+  reasonBytes: REASON_BYTES_MAX,
+  /** The longest time after which a pause or an override ends by itself. */
+  overrideMs: 366 * 24 * 3_600_000,
 } as const;
 
 const bytes = (text: string): number => Buffer.byteLength(text, 'utf8');
@@ -64,21 +73,23 @@ const signal = z
   .optional();
 const TIMEOUT_RULE =
   "must be a duration above 0 and at most 24 hours: milliseconds, a text such as '30s' or '10m', or a Duration";
-const timeout = z
-  .custom<DurationInput>()
-  .transform((value, context) => {
-    const ms = msOf(value);
-    if (ms !== undefined && ms > 0 && ms <= CLIENT_LIMITS.timeoutMs) return ms;
-    context.addIssue({ code: 'custom', message: TIMEOUT_RULE });
-    return z.NEVER;
-  })
-  .optional();
+const timeoutOf = (maxMs: number, rule: string) =>
+  z
+    .custom<DurationInput>()
+    .transform((value, context) => {
+      const ms = msOf(value);
+      if (ms !== undefined && ms > 0 && ms <= maxMs) return ms;
+      context.addIssue({ code: 'custom', message: rule });
+      return z.NEVER;
+    })
+    .optional();
+const timeout = timeoutOf(CLIENT_LIMITS.timeoutMs, TIMEOUT_RULE);
 const instant = z.iso.datetime({
   offset: true,
   error: 'must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z',
 });
 
-/** The milliseconds of a duration; undefined if it is none. */
+/** Returns the milliseconds of a duration; undefined if the value is none. */
 function msOf(value: unknown): number | undefined {
   try {
     return durationMs('', value);
@@ -95,7 +106,25 @@ const actorFields = {
   signal,
   actor: text(CLIENT_LIMITS.actorBytes).min(1, 'must not be empty; leave it out').optional(),
 };
+/** When a pause or an override ends by itself, and why it was made. */
+const endFields = {
+  for: timeoutOf(
+    CLIENT_LIMITS.overrideMs,
+    "must be a duration above 0 and at most 366 days: milliseconds, a text such as '10m', or a Duration",
+  ),
+  reason: text(CLIENT_LIMITS.reasonBytes).min(1, 'must not be empty; leave it out').optional(),
+};
 const filter = { type: name.optional(), fairnessKey: fairnessKey.optional(), tags: tagsRecord.optional() };
+const capOrNone = wholeNumber(1, CLIENT_LIMITS.maxConcurrency).nullable().optional();
+const weightOrNone = z.number().positive().max(CLIENT_LIMITS.weight).nullable().optional();
+const scopes = [
+  z.literal('pool'),
+  z.strictObject({ tier: name }),
+  z.strictObject({ type: name }),
+  z.strictObject({ fleet: name }),
+  z.strictObject({ limit: name, key: fairnessKey.optional() }),
+  z.strictObject({ fairnessKey }),
+] as const;
 const listFilter = { ...filter, mode: z.enum(JOB_MODES).optional() };
 const deadLetterFilter = z.strictObject({
   ...filter,
@@ -104,16 +133,20 @@ const deadLetterFilter = z.strictObject({
   failedBefore: instant.optional(),
 });
 
-/** Shapes, named as the field of an error names them. */
+/** A store's cursor, a job's id, and their packing. */
+const PLACE_BYTES_MAX = 8_192;
+
+/** The shapes of arguments, each under the name that an error gives its field. */
 export const SHAPES = {
   jobId,
   traceparent: z.string().refine(isTraceparent, TRACEPARENT_RULE).optional(),
   options: z.strictObject(signalOnly).optional(),
+  listOptions: z.strictObject({ ...signalOnly, after: text(PLACE_BYTES_MAX).optional() }).optional(),
   actorOptions: z.strictObject(actorFields).optional(),
   runOptions: z
     .strictObject({
       ...signalOnly,
-      timeoutMs: timeout,
+      timeout,
       dieWithWaiter: z.boolean().optional(),
       onProgress: z.custom<(job: ClientJob) => void>(isFunction, 'must be a function').optional(),
     })
@@ -135,10 +168,11 @@ export const SHAPES = {
   priority: wholeNumber(PRIORITY_MIN, PRIORITY_MAX),
   listFilter: z.strictObject({
     ...listFilter,
-    state: z.enum(LISTED_STATES),
+    state: z.enum([...LISTED_STATES, ANY_STATE]),
     since: instant.optional(),
     until: instant.optional(),
   }),
+  getOptions: z.strictObject({ ...signalOnly, references: z.boolean().optional() }).optional(),
   keysOptions: z
     .strictObject({ ...signalOnly, countUpTo: wholeNumber(0, CLIENT_LIMITS.countUpTo).optional() })
     .optional(),
@@ -155,30 +189,51 @@ export const SHAPES = {
     .optional(),
   cancelFilter: z.strictObject({ ...listFilter, state: z.enum(BULK_STATES.cancel) }),
   retimeFilter: z.strictObject({ ...listFilter, state: z.enum(BULK_STATES.retime) }),
-  scope: z.union(
-    [
-      z.literal('pool'),
-      z.strictObject({ tier: name }),
-      z.strictObject({ type: name }),
-      z.strictObject({ fleet: name }),
-      z.strictObject({ fairnessKey }),
-    ],
-    { error: "must be 'pool', or an object with exactly one of tier, type, fleet and fairnessKey" },
-  ),
+  scope: z.union(scopes, {
+    error:
+      "must be 'pool', or an object with exactly one of tier, type, fleet, limit and fairnessKey; a limit may have a key beside it",
+  }),
+  explainOptions: z
+    .strictObject({
+      ...signalOnly,
+      if: z
+        .strictObject({
+          scope: z.union([...scopes, z.strictObject({ limit: name, key: z.literal(true) })], {
+            error:
+              "must be 'pool', or an object with exactly one of tier, type, fleet, limit and fairnessKey; a limit may have a key beside it, or true for the job's own",
+          }),
+          maxConcurrency: capOrNone,
+          weight: weightOrNone,
+          paused: z.boolean().optional(),
+        })
+        .refine(
+          ({ maxConcurrency, weight, paused }) =>
+            [maxConcurrency, weight, paused].some((each) => each !== undefined),
+          'must name maxConcurrency, weight or paused',
+        )
+        .optional(),
+    })
+    .optional(),
   drainOptions: z
     .strictObject({
       ...signalOnly,
-      timeoutMs: timeout,
+      timeout,
       onProgress: z.custom<(running: number) => void>(isFunction, 'must be a function').optional(),
     })
     .optional(),
   nextOptions: z
     .strictObject({ ...signalOnly, from: instant.optional(), count: wholeNumber(1, 1_000).optional() })
     .optional(),
+  statisticsOptions: z
+    .strictObject({ ...signalOnly, from: instant.optional(), to: instant.optional() })
+    .optional(),
+  controlsOptions: z.strictObject({ ...signalOnly, history: z.boolean().optional() }).optional(),
+  pauseOptions: z.strictObject({ ...actorFields, ...endFields }).optional(),
   override: z
     .strictObject({
-      maxConcurrency: wholeNumber(1, CLIENT_LIMITS.maxConcurrency).nullable().optional(),
-      weight: z.number().positive().max(CLIENT_LIMITS.weight).nullable().optional(),
+      ...endFields,
+      maxConcurrency: capOrNone,
+      weight: weightOrNone,
     })
     .refine(
       (change) => change.maxConcurrency !== undefined || change.weight !== undefined,
@@ -200,7 +255,7 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 /**
- * The argument, if it has the right shape.
+ * Returns the argument, if it has the right shape.
  * @throws ValidationError - it names the field
  */
 export function checked<Shape extends z.ZodType>(
@@ -228,18 +283,8 @@ export function checked<Shape extends z.ZodType>(
   }
 }
 
-function requireKnown(
-  kind: string,
-  value: string | undefined,
-  known: readonly string[],
-  field: string,
-): void {
-  if (value === undefined || known.includes(value)) return;
-  throw new ValidationError(
-    field,
-    `no ${kind} has the name ${show(value)}; this pool has: ${known.join(', ')}`,
-  );
-}
+const notFound = (kind: string, name: string, known: readonly string[], field: string): ValidationError =>
+  new ValidationError(field, `no ${kind} has the name ${show(name)}; this pool has: ${known.join(', ')}`);
 
 /** Refuses a type that the pool neither has nor had; jobs of a former type may still wait. */
 export function checkType(
@@ -248,23 +293,31 @@ export function checkType(
   field: string,
   formerTypes: readonly string[] = [],
 ): void {
-  if (type !== undefined && formerTypes.includes(type)) return;
   const types = configuration.types.map((each) => each.type);
-  requireKnown('job type', type, types, field);
+  if (type === undefined || types.includes(type) || formerTypes.includes(type)) return;
+  throw notFound('job type', type, types, field);
 }
 
-/** Refuses a list of succeeded or cancelled jobs that no type keeps, and times for other lists. */
+/**
+ * Refuses three kinds of lists: of succeeded, cancelled or expired jobs that no type keeps, of other jobs with times, and
+ * of jobs of any state without a searchable tag.
+ */
 export function checkFinished(
-  state: ListedState,
-  { type, sinceMs, untilMs }: JobFilter,
-  { types }: PoolConfiguration,
+  state: ListedState | typeof ANY_STATE,
+  { type, sinceMs, untilMs, tags }: JobFilter,
+  { types, searchableTags = [] }: PoolConfiguration,
 ): void {
-  if (!isFinishedState(state)) {
+  if (state === ANY_STATE && searchedTag({ searchableTags }, tags) === undefined)
+    throw new ValidationError(
+      'filter.tags',
+      `must have a searchable tag, by which jobs of any state are found; declared in searchableTags: ${searchableTags.map(show).join(', ') || 'none'}`,
+    );
+  if (state === ANY_STATE || !isFinishedState(state)) {
     const [time] = [sinceMs === undefined ? [] : 'since', untilMs === undefined ? [] : 'until'].flat();
     if (time === undefined) return;
     throw new ValidationError(
       `filter.${time}`,
-      `is for succeeded and cancelled jobs; leave it out for ${state} ones`,
+      `is for succeeded, cancelled and expired jobs; leave it out for ${state} ones`,
     );
   }
   if (type === undefined)
@@ -277,16 +330,21 @@ export function checkFinished(
   );
 }
 
-/** The argument, if it is a scope that exists in the pool. @throws ValidationError */
-export function checkedScope(value: unknown, configuration: PoolConfiguration): Scope {
-  const scope: Scope = checked(SHAPES.scope, value, 'scope');
-  if (scope === 'pool') return scope;
-  if ('type' in scope) checkType(scope.type, configuration, 'scope.type');
-  const tiers = configuration.tiers.map((each) => each.tier);
-  if ('tier' in scope) requireKnown('tier', scope.tier, tiers, 'scope.tier');
-  const fleets = configuration.fleets.map((each) => each.fleet);
-  if ('fleet' in scope) requireKnown('fleet', scope.fleet, fleets, 'scope.fleet');
-  return scope;
+/** Returns the argument, if it is a scope that exists in the pool. @throws ValidationError */
+export function checkedScope(value: unknown, configuration: PoolConfiguration, field = 'scope'): Scope {
+  const scope: Scope = checked(SHAPES.scope, value, field);
+  const unknown = undeclaredIn(scope, configuration);
+  if (unknown === undefined) return scope;
+  const { kind, name, known } = unknown;
+  throw notFound(kind === 'type' ? 'job type' : kind, name, known, `${field}.${kind}`);
+}
+
+/** Refuses a supposition about a scope that does not exist in the pool. @throws ValidationError */
+export function checkSupposed({ scope, weight }: Supposition, configuration: PoolConfiguration): void {
+  const isOwnKey = typeof scope === 'object' && 'limit' in scope && scope.key === true;
+  const named = checkedScope(isOwnKey ? { limit: scope.limit } : scope, configuration, 'options.if.scope');
+  if (weight !== undefined && (named === 'pool' || !('fairnessKey' in named)))
+    throw new ValidationError('options.if.weight', 'only a fairness key has a weight; name one as the scope');
 }
 
 /** A job by its id, by the idempotency key of its request, or by the event that requested it. */
@@ -300,7 +358,10 @@ export type JobName =
       readonly position?: number | undefined;
     };
 
-/** The id of the job that is meant, and whether its event may still be on its way. @throws ValidationError */
+/**
+ * Checks how the caller names a job, and returns the job's id. `isArriving`: the caller named an event that may not be
+ * ingested yet, so the job may not exist yet. @throws ValidationError
+ */
 export function checkedJob(
   job: unknown,
   field: string,
@@ -313,7 +374,7 @@ export function checkedJob(
     : { id: jobIdOf(idempotencyKey), isArriving: false };
 }
 
-/** A copy of a list of `least` to `most` things. @throws ValidationError */
+/** Returns a copy of a list of `least` to `most` things. @throws ValidationError */
 export function checkedList(
   list: unknown,
   field: string,
@@ -345,7 +406,7 @@ const TIME_RULE =
   "must be an ISO 8601 instant with a zone, such as 2027-01-31T08:00:00Z, a Date, or a delay from now, such as '+10m'";
 
 /**
- * The instant that a text, a `Date`, or a delay such as `+10m` names.
+ * Returns the instant that a text, a `Date`, or a delay such as `+10m` names.
  * @throws ValidationError
  */
 export function checkedTime(value: unknown, field: string, nowMs: number): NamedTime {
@@ -369,15 +430,42 @@ export interface PreparedRequest extends Pick<JobRequest, 'delayMs'> {
   readonly json: Json;
 }
 
-/** A copy of the request as JSON. @throws ValidationError - it names the field */
-export function requestAsJson(request: unknown, nowMs: number): PreparedRequest {
-  const timed = withTime(request, nowMs);
-  return timed === undefined
-    ? { json: jsonOf(request) }
-    : { json: jsonOf(timed.request), delayMs: timed.delayMs };
+/**
+ * Returns a copy of the request as JSON.
+ *
+ * @param bytesMax - the most bytes of its payload
+ * @throws ValidationError - it names the field
+ */
+export function requestAsJson(request: unknown, nowMs: number, bytesMax: number): PreparedRequest {
+  const timeless = withDurations(request, ['expireAfter']);
+  const { request: asked, delayMs } = withTime(timeless, nowMs) ?? { request: timeless, delayMs: undefined };
+  const json = jsonOf(asked, 'send', bytesMax);
+  return delayMs === undefined ? { json } : { json, delayMs };
 }
 
-/** The request with its time as an instant; undefined if its time is a text of an instant, or wrong, or it has none. */
+/**
+ * Returns the request with milliseconds for those of the fields that are objects with a duration, such as a `Duration` of the CDK:
+ * they are not JSON.
+ */
+export function withDurations(request: unknown, fields: readonly string[]): unknown {
+  if (typeof request !== 'object' || request === null || Array.isArray(request)) return request;
+  try {
+    const read = fields.flatMap((field) => {
+      const value: unknown = Reflect.get(request, field);
+      const ms = typeof value === 'object' ? msOf(value) : undefined;
+      return ms === undefined ? [] : [[field, ms] as const];
+    });
+    return read.length === 0 ? request : { ...request, ...Object.fromEntries(read) };
+  } catch {
+    // A getter or a proxy threw: the copy that is made next says so.
+    return request;
+  }
+}
+
+/**
+ * Returns the request with its time as an instant; undefined if its time is a text of an instant, or wrong, or it has
+ * none.
+ */
 function withTime(
   request: unknown,
   nowMs: number,
@@ -396,7 +484,7 @@ function withTime(
 }
 
 /**
- * One job to submit, checked by the same rule as events.
+ * Checks one job to submit by the same rule as events, and returns it.
  * @throws ValidationError - it names the field, such as `payload` or `runAt`
  */
 export function checkedRequest(
@@ -413,15 +501,17 @@ export function checkedRequest(
   return { ...first.request, delayMs };
 }
 
-/** Options of a call by a type's name, of which some belong to the call and the others to the job. */
+/** The options of a call by a type's name, divided into those of the call and those of the job. */
 export interface NamedCall {
   readonly request: unknown;
   readonly options: unknown;
 }
 
+/** The options of `submit(type, payload, options)` that belong to the job. */
+const JOB_OPTIONS = Object.keys(jobRequest.shape).filter((name) => name !== 'type' && name !== 'payload');
+
 /**
- * The request and the options of a call by name: `submit(type, payload, options)`.
- *
+ * Returns the request and the options of a call by name: `submit(type, payload, options)`.
  * @param own - the options of the call itself
  * @throws ValidationError
  */
@@ -446,6 +536,9 @@ export function namedCall(
       `options.${taken[0]}`,
       'is an argument of its own, before the options; leave it out',
     );
+  const known = [...JOB_OPTIONS, ...Object.keys(own)];
+  const unknown = entries.find(([name]) => !known.includes(name));
+  if (unknown !== undefined) throw new ValidationError(unknown[0], unknownField(unknown[0], known));
   return {
     request: { ...Object.fromEntries(entries.filter(([name]) => !Object.hasOwn(own, name))), type, payload },
     options: Object.fromEntries(entries.filter(([name]) => Object.hasOwn(own, name))),

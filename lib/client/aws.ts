@@ -17,13 +17,16 @@ import {
 import { traceparentIn } from '../core/trace.ts';
 import { Declarations } from '../declaration/declaration.ts';
 import { type Jobs, readDefinitions } from '../jobs/jobs.ts';
+import { declaredBucket } from '../objects/s3/declared.ts';
 import { InvokedWakes, isAliasArn, wakeClient } from '../queue/lambda/wakes.ts';
 import { SqsJobQueue } from '../queue/sqs/queue.ts';
 import { requiredVariable, SCHEDULER_ENVIRONMENT } from '../runtime/environment.ts';
 import { systemClock } from '../runtime/system.ts';
 import { DynamoJobStore } from '../store/dynamodb/store.ts';
-import { StoreClient } from './client.ts';
+import { type ClientVerbs, StoreClient } from './client.ts';
 import type { SubmitTracing } from './contexts.ts';
+import { remoteClient } from './remote-client.ts';
+import { regionOfFunctionUrl, signedFetch } from './signing.ts';
 
 export type { Control } from '../core/capacity.ts';
 export type { DurationInput } from '../core/duration.ts';
@@ -58,25 +61,22 @@ export type {
   ResidentView,
 } from '../operate/dispatchers.ts';
 export type { FleetCapacity, KeyShare, LiveExplanation } from '../operate/explain.ts';
-export type {
-  DeclarationView,
-  FleetView,
-  KeyView,
-  ListedState,
-  PartitionCarried,
-} from '../operate/inspect.ts';
+export type { DeclarationView, FleetView, KeyView, PartitionCarried } from '../operate/inspect.ts';
+export type { ListedState } from '../operate/list-jobs.ts';
 export type { LiveWaitsFor } from '../operate/live-waits.ts';
+export { placeText } from '../operate/places.ts';
 export type { ScheduleRequest, TimeRequest } from '../schedules/request.ts';
 export { MalformedItemError } from '../store/contract/errors.ts';
 export type { DispatcherLoad, Rejection, UnreadableItem } from '../store/contract/records.ts';
 export type { JobName } from './arguments.ts';
 export type { CancelEntry, CancelFilter, RetimeEntry, RetimeFilter } from './bulk.ts';
-export type { CallOptions } from './calls.ts';
+export type { CallOptions, GetOptions } from './calls.ts';
 export type {
   BulkOptions,
   CancelResult,
   DrainCallOptions,
   ListFilter,
+  ListOptions,
   OverrideChange,
   RetimeChange,
 } from './client.ts';
@@ -84,6 +84,7 @@ export type { SubmitCall, SubmitTracing } from './contexts.ts';
 export type { DeadLetterFilter, RedriveEntry, RetryResult } from './dead-letters.ts';
 export {
   AbortError,
+  BacklogFullError,
   ConflictError,
   JobCancelledError,
   JobFailedError,
@@ -143,6 +144,11 @@ export interface ClientSettings extends AwsSettings, SubmitTracing {
    * @default true
    */
   readonly promptStart?: boolean | undefined;
+  /**
+   * Whether requests to `FAIRLEAD_URL` are signed with the AWS credentials, as a function URL that IAM guards needs them.
+   * @default - true for the address of a function URL
+   */
+  readonly signRequests?: boolean | undefined;
 }
 
 export interface SchedulerClientOptions<Declared extends Jobs = Jobs> extends ClientSettings {
@@ -163,6 +169,8 @@ export interface SchedulerClientOptions<Declared extends Jobs = Jobs> extends Cl
 }
 
 const REQUEST_TIMEOUT_MS = 5_000;
+/** The timeout of a request to a server is longer, because the server makes several requests to the table for it. */
+const REMOTE_TIMEOUT_MS = 30_000;
 const ATTEMPTS_MAX = 100;
 
 const REQUEST_TIMEOUT_MAX_MS = 10 * 60_000;
@@ -189,6 +197,7 @@ const SETTING_CHECKS: Readonly<Record<keyof ClientSettings, Check>> = {
       `Leave it out for ${REQUEST_TIMEOUT_MS}.`,
     )(field, durationMs(field, value)),
   promptStart: isBoolean,
+  signRequests: isBoolean,
   traceparent: isFunction,
   around: isFunction,
 };
@@ -221,7 +230,44 @@ function requireSettings(checks: Readonly<Record<string, Check>>, settings: unkn
   }
 }
 
-/** The options of a client for the scheduler that the environment names. @throws EnvironmentError, ValidationError */
+/** A client, wherever its scheduler is: what `SchedulerClient.for` and `new SchedulerClient` make. */
+export interface SchedulerClient<Declared extends Jobs = Jobs> extends ClientVerbs<Declared> {
+  /** Closes the connections. */
+  destroy(): void;
+}
+
+/**
+ * Returns the client for the scheduler that the environment names by a URL; undefined if it names a table, or no URL.
+ */
+function remoteFrom<Declared extends Jobs>(
+  settings: ClientSettings,
+  environment: Readonly<Record<string, string | undefined>>,
+  jobs: Declared | undefined,
+): SchedulerClient<Declared> | undefined {
+  const { FAIRLEAD_URL: url = '', FAIRLEAD_TABLE: table = '' } = environment;
+  if (url === '' || table !== '') return undefined;
+  requireSettings(SETTING_CHECKS, settings);
+  if (jobs !== undefined) requireSettings({ jobs: OPTION_CHECKS.jobs }, { jobs });
+  const { requestTimeoutMs = REMOTE_TIMEOUT_MS, traceparent, around, credentials } = settings;
+  const ofFunctionUrl = regionOfFunctionUrl(url);
+  const { signRequests = ofFunctionUrl !== undefined, region = ofFunctionUrl } = settings;
+  const signed = signRequests ? signedFetch('lambda', { region, credentials }) : undefined;
+  const verbs = remoteClient<Declared>({
+    url,
+    jobs,
+    requestTimeoutMs,
+    clock: systemClock,
+    traceparent: traceparent ?? (() => traceparentIn(process.env)),
+    around,
+    fetch: signed?.fetch,
+  });
+  return Object.assign(verbs, { destroy: () => signed?.destroy() });
+}
+
+/**
+ * Returns the options of a client for the scheduler that the environment names. @throws EnvironmentError,
+ * ValidationError
+ */
 function optionsFrom(
   settings: ClientSettings,
   environment: Readonly<Record<string, string | undefined>>,
@@ -242,9 +288,9 @@ function optionsFrom(
  * @example
  * const client = SchedulerClient.fromEnvironment();
  * const { jobId } = await client.submit({ type: 'render', payload: { page: 1 }, idempotencyKey: 'page-1' });
- * const { result } = await client.run({ type: 'render', payload: { page: 2 } }, { timeoutMs: 30_000 });
+ * const { result } = await client.run({ type: 'render', payload: { page: 2 } }, { timeout: '30s' });
  */
-export class SchedulerClient<Declared extends Jobs = Jobs> extends StoreClient<Declared> {
+class TableClient<Declared extends Jobs = Jobs> extends StoreClient<Declared> {
   readonly #destroy: () => void;
 
   /** The scheduler's declaration is read from its table with the first call. @throws ValidationError */
@@ -254,10 +300,13 @@ export class SchedulerClient<Declared extends Jobs = Jobs> extends StoreClient<D
     const { region, endpoint, credentials, maxAttempts } = options;
     const { requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
     const { wakeFunctionArn } = options;
-    const aws = {
+    const place = {
       ...(region === undefined ? {} : { region }),
       ...(endpoint === undefined ? {} : { endpoint }),
       ...(credentials === undefined ? {} : { credentials }),
+    };
+    const aws = {
+      ...place,
       ...(maxAttempts === undefined ? {} : { maxAttempts }),
       requestHandler: {
         requestTimeout: durationMs('requestTimeoutMs', requestTimeoutMs),
@@ -275,12 +324,19 @@ export class SchedulerClient<Declared extends Jobs = Jobs> extends StoreClient<D
       place: (job) => declarations.place(job),
     });
     const declarations = new Declarations({ store, clock: systemClock });
+    const bucket = declaredBucket({
+      bucket: (again) => declarations.bucket(again),
+      clock: systemClock,
+      environment: process.env,
+      client: place,
+    });
     super({
       jobs: options.jobs,
       store,
       queue:
         invoked === undefined ? wakes : new InvokedWakes({ ...invoked, queue: wakes, clock: systemClock }),
       declarations,
+      large: bucket.large,
       clock: systemClock,
       newId: () => randomBytes(16).toString('hex'),
       promptStart: options.promptStart,
@@ -291,12 +347,14 @@ export class SchedulerClient<Declared extends Jobs = Jobs> extends StoreClient<D
       dynamodb.destroy();
       sqs.destroy();
       invoked?.client.destroy();
+      bucket.destroy();
     };
   }
 
   /**
    * A client for the scheduler that the environment names by `FAIRLEAD_TABLE`, `FAIRLEAD_WAKE_QUEUE` and, optionally,
-   * `FAIRLEAD_WAKE_FUNCTION`, as `schedulerEnvironment()` of the construct returns them.
+   * `FAIRLEAD_WAKE_FUNCTION`, as `schedulerEnvironment()` of the construct returns them; else by `FAIRLEAD_URL`, which
+   * is where a server such as `fairlead dev`, `httpApp` of `fairlead/http` or the construct's `api` is.
    * @throws EnvironmentError - one of the first two is not set
    * @throws ValidationError - a setting is wrong
    */
@@ -304,13 +362,15 @@ export class SchedulerClient<Declared extends Jobs = Jobs> extends StoreClient<D
     settings: ClientSettings = {},
     environment: Readonly<Record<string, string | undefined>> = process.env,
   ): SchedulerClient {
-    return new SchedulerClient(optionsFrom(settings, environment));
+    return (
+      remoteFrom(settings, environment, undefined) ?? new TableClient(optionsFrom(settings, environment))
+    );
   }
 
   /**
-   * A client of declared job types, for the scheduler that the environment names, as with `fromEnvironment`. The
-   * compiler checks names, payloads and options; a declared schema checks each payload before anything is stored, and
-   * each result.
+   * Returns a client of declared job types, for the scheduler that the environment names, as with `fromEnvironment`.
+   * The compiler checks names, payloads and options; a declared schema checks each payload before anything is stored,
+   * and each result.
    *
    * @example
    * const client = SchedulerClient.for(jobs);
@@ -324,7 +384,10 @@ export class SchedulerClient<Declared extends Jobs = Jobs> extends StoreClient<D
     settings: ClientSettings = {},
     environment: Readonly<Record<string, string | undefined>> = process.env,
   ): SchedulerClient<Declared> {
-    return new SchedulerClient({ ...optionsFrom(settings, environment), jobs });
+    return (
+      remoteFrom(settings, environment, jobs) ??
+      new TableClient<Declared>({ ...optionsFrom(settings, environment), jobs })
+    );
   }
 
   /** Closes the connections. */
@@ -332,3 +395,5 @@ export class SchedulerClient<Declared extends Jobs = Jobs> extends StoreClient<D
     this.#destroy();
   }
 }
+
+export const SchedulerClient = TableClient;

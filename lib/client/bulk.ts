@@ -1,6 +1,6 @@
 /** Changes of all jobs that match a filter, each with its outcome. */
 import type { Job, JobState } from '../core/job.ts';
-import type { JobFilter } from '../operate/inspect.ts';
+import type { JobFilter } from '../operate/list-jobs.ts';
 import type { MoveOutcome } from '../operate/retime.ts';
 import type { CancelOutcome } from '../store/contract/requests.ts';
 
@@ -23,42 +23,48 @@ type Unchanged =
   /** The job has changed since it was listed. */
   | { readonly kind: 'skipped'; readonly reason: string };
 
-/** The outcome of a bulk verb for one job. */
-type BulkEntry<Changed> = { readonly jobId: string; readonly type: string } & (Unchanged | Changed);
+/** The outcome of a bulk verb for one job, with the field that names the job. */
+export type BulkEntry<Changed, Named = { readonly jobId: string }> = Named & { readonly type: string } & (
+    | Unchanged
+    | Changed
+  );
 
-/** `requested`: its worker was asked to stop. */
+/** The outcome for one job. `requested`: its worker was asked to stop. */
 export type CancelEntry = BulkEntry<{ readonly kind: 'cancelled' | 'requested' }>;
 export type RetimeEntry = BulkEntry<{ readonly kind: 'moved'; readonly runAtMs: number }>;
 
-interface BulkRun {
+export interface BulkRun {
   readonly limit: number;
   readonly dryRun: boolean;
 }
 
 /** Changes up to `limit` of these jobs, each once. A dry run only finds them. */
-async function* changeEach<Changed>(
-  jobs: AsyncIterable<Job>,
+export async function* changeEach<Changed, Named>(
+  jobs: AsyncIterable<Pick<Job, 'id' | 'type'>>,
   { limit, dryRun }: BulkRun,
+  named: (jobId: string) => Named,
   change: (jobId: string) => Promise<Changed | Unchanged>,
-): AsyncGenerator<BulkEntry<Changed>> {
-  // A job that was moved stands further back in the line that is being read.
+): AsyncGenerator<BulkEntry<Changed, Named>> {
+  // Ids of the jobs that this call has handled. A job that it has moved to a later time may be listed a second time, further back.
   const seen = new Set<string>();
   for await (const { id, type } of jobs) {
     if (seen.has(id)) continue;
     seen.add(id);
-    yield { jobId: id, type, ...(dryRun ? ({ kind: 'matches' } as const) : await change(id)) };
+    yield { ...named(id), type, ...(dryRun ? ({ kind: 'matches' } as const) : await change(id)) };
     if (seen.size === limit) return;
   }
 }
 
-const EXPIRED = { kind: 'skipped', reason: 'its record has expired' } as const;
+const byJobId = (jobId: string) => ({ jobId });
+
+export const EXPIRED = { kind: 'skipped', reason: 'its record has expired' } as const;
 
 export const cancelEach = (
   jobs: AsyncIterable<Job>,
   run: BulkRun,
   cancel: (jobId: string) => Promise<CancelOutcome>,
 ): AsyncGenerator<CancelEntry> =>
-  changeEach(jobs, run, async (jobId) => {
+  changeEach(jobs, run, byJobId, async (jobId) => {
     const outcome = await cancel(jobId);
     if (outcome.kind === 'missing') return EXPIRED;
     if (outcome.kind === 'ended') return { kind: 'skipped', reason: `it is ${outcome.job.state}` };
@@ -70,7 +76,7 @@ export const retimeEach = (
   run: BulkRun,
   retime: (jobId: string) => Promise<MoveOutcome>,
 ): AsyncGenerator<RetimeEntry> =>
-  changeEach(jobs, run, async (jobId) => {
+  changeEach(jobs, run, byJobId, async (jobId) => {
     const outcome = await retime(jobId);
     if (outcome.kind === 'missing') return EXPIRED;
     if (outcome.kind === 'tooLate') return { kind: 'skipped', reason: `it is ${outcome.job.state}` };

@@ -1,14 +1,21 @@
 /** The options and abort signals of the client's calls. */
 
+import { isTerminal, type Job } from '../core/job.ts';
+import type { MoveOutcome } from '../operate/retime.ts';
 import { checked } from './arguments.ts';
-import { AbortError } from './errors.ts';
+import { AbortError, JobStateError, NotFoundError } from './errors.ts';
 
 export interface CallOptions {
-  /** Ends the call with an `AbortError`. */
+  /** Aborts to end the call with an `AbortError`, once the step that is under way has ended. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The checked options; an empty object if none were given. */
+export interface GetOptions extends CallOptions {
+  /** True: a value over 64 KB is shown as its reference, as lists do, and no object is read. @default false */
+  readonly references?: boolean | undefined;
+}
+
+/** Returns the checked options; an empty object if none were given. */
 export function optionsOf<Shape extends Parameters<typeof checked>[0]>(
   shape: Shape,
   options: unknown,
@@ -19,16 +26,13 @@ export function optionsOf<Shape extends Parameters<typeof checked>[0]>(
 /** Whether a call only reads or may change something, which decides what its `AbortError` says. */
 export type CallKind = 'look' | 'change';
 
-const aborted = (signal: AbortSignal, doing: CallKind): AbortError =>
-  new AbortError(signal.reason, { mayHaveChanged: doing === 'change' });
-
 export function stopIfAborted(signal: AbortSignal | undefined, doing: CallKind = 'look'): void {
-  if (signal?.aborted === true) throw aborted(signal, doing);
+  if (signal?.aborted === true) throw new AbortError(signal.reason, { mayHaveChanged: doing === 'change' });
 }
 
 /**
- * Runs the work, and throws an `AbortError` if the signal aborts first. Under an aborted signal the work does not
- * begin.
+ * Runs the work, which does not begin under an aborted signal. If the signal aborts while it runs, the call still ends
+ * with the work, so that nothing runs on after it: with its value, or with an `AbortError` for whatever it threw.
  */
 export async function withSignal<Value>(
   signal: AbortSignal | undefined,
@@ -36,14 +40,11 @@ export async function withSignal<Value>(
   doing: CallKind = 'change',
 ): Promise<Value> {
   stopIfAborted(signal, doing);
-  if (signal === undefined) return work();
-  const ended = Promise.withResolvers<never>();
-  const onAbort = (): void => ended.reject(aborted(signal, doing));
-  signal.addEventListener('abort', onAbort, { once: true });
   try {
-    return await Promise.race([work(), ended.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
+    return await work();
+  } catch (error) {
+    stopIfAborted(signal, doing);
+    throw error;
   }
 }
 
@@ -56,5 +57,22 @@ export async function* eachWithSignal<Value>(
     const next = await withSignal(signal, () => values.next(), doing);
     if (next.done === true) return;
     yield next.value;
+  }
+}
+
+/** Returns the job that was changed. @throws NotFoundError, JobStateError */
+export function changedJob(jobId: string, outcome: MoveOutcome, change: string, how: string): Job {
+  switch (outcome.kind) {
+    case 'moved':
+      return outcome.job;
+    case 'missing':
+      throw new NotFoundError({ jobId });
+    case 'tooLate':
+      throw new JobStateError(
+        outcome.job,
+        isTerminal(outcome.job.state)
+          ? `only waiting jobs can ${change}: submit a new one`
+          : `only waiting jobs can ${change}, and a worker has this one: cancel it, and submit it again ${how}`,
+      );
   }
 }

@@ -5,33 +5,45 @@ import { historyOf, type JobHistory } from '../core/history.ts';
 import { isTerminal, type Job, TERMINAL_TTL_MS } from '../core/job.ts';
 import { printScope, type Scope } from '../core/scope.ts';
 import type { Jobs } from '../jobs/jobs.ts';
-import { changeControl, drain, partitionsOf, readControls } from '../operate/controls.ts';
+import { wholeOf } from '../objects/large-values.ts';
+import { type CapacityView, type LockView, readCapacity, readLockViews } from '../operate/capacity.ts';
+import {
+  type ControlAnswer,
+  changeControl,
+  drain,
+  partitionsOf,
+  readControls,
+  withDeclared,
+} from '../operate/controls.ts';
 import { type DispatchersView, readDispatchers } from '../operate/dispatchers.ts';
 import { explainJob, type LiveExplanation } from '../operate/explain.ts';
 import {
   type DeclarationView,
   type FleetView,
-  type JobFilter,
   type KeyView,
-  type ListedState,
-  listJobs,
   listKeys,
   readDeclarationView,
   readFleets,
   readTypes,
   type TypeView,
 } from '../operate/inspect.ts';
+import { type JobFilter, type ListedState, listJobs } from '../operate/list-jobs.ts';
+import { type ListPlace, parsePlace } from '../operate/places.ts';
 import { redriveJob } from '../operate/redrive.ts';
-import { type MoveOutcome, retimeJob, setJobPriority } from '../operate/retime.ts';
-import type { OperateStore } from '../store/contract/operate.ts';
+import { retimeJob, setJobPriority } from '../operate/retime.ts';
+import { readStatistics, type StatisticsView } from '../operate/statistics.ts';
+import type { Supposition } from '../operate/supposition.ts';
+import type { ANY_STATE } from '../operate/tagged.ts';
+import { allEnded } from '../runtime/all-ended.ts';
 import type { Rejection, UnreadableItem } from '../store/contract/records.ts';
-import type { CancelOutcome } from '../store/contract/requests.ts';
+import type { CancelOutcome, ControlChange } from '../store/contract/requests.ts';
 import {
   checked,
   checkedJob,
   checkedScope,
   checkedTime,
   checkFinished,
+  checkSupposed,
   checkType,
   type JobName,
   SHAPES,
@@ -44,7 +56,14 @@ import {
   type RetimeFilter,
   retimeEach,
 } from './bulk.ts';
-import { type CallOptions, eachWithSignal, optionsOf, withSignal } from './calls.ts';
+import {
+  type CallOptions,
+  changedJob,
+  eachWithSignal,
+  type GetOptions,
+  optionsOf,
+  withSignal,
+} from './calls.ts';
 import { ClientContexts, type ClientParts, type SubmitCall, submitCall } from './contexts.ts';
 import {
   type DeadLetterFilter,
@@ -52,6 +71,7 @@ import {
   type RedriveEntry,
   type RetryResult,
   redriveEach,
+  rejectionsIn,
 } from './dead-letters.ts';
 import { DeclaredJobs } from './declared-jobs.ts';
 import { AbortError, controlChanged, drainTimedOut, JobStateError, NotFoundError } from './errors.ts';
@@ -82,10 +102,11 @@ export interface BulkOptions extends ActorOptions {
 }
 
 export interface ListFilter extends Omit<JobFilter, 'sinceMs' | 'untilMs'> {
-  readonly state: ListedState;
-  /** ISO 8601 with a zone. Of succeeded and cancelled jobs: only those that ended at this instant or later. */
+  /** `any`: jobs of every state that have a tag which is declared in `searchableTags`. */
+  readonly state: ListedState | typeof ANY_STATE;
+  /** ISO 8601 with a zone, for the states `succeeded`, `cancelled` and `expired`: lists jobs that ended at this instant or later. */
   readonly since?: string | undefined;
-  /** ISO 8601 with a zone. Of succeeded and cancelled jobs: only those that ended before this instant. */
+  /** ISO 8601 with a zone, for the states `succeeded`, `cancelled` and `expired`: lists jobs that ended before this instant. */
   readonly until?: string | undefined;
 }
 
@@ -106,19 +127,37 @@ export interface RetimeChange {
   readonly runAt: string | Date;
 }
 
-export interface OverrideChange {
+/** When a pause or an override ends by itself, and why it was made. */
+export interface ControlTerms {
+  /**
+   * After this time what is declared holds again: milliseconds, a text such as `'10m'`, or a `Duration`, at most 366
+   * days. @default - it stays until it is lifted
+   */
+  readonly for?: DurationInput | undefined;
+  /** Shown by `explain`, and kept with the last changes of the scope: 1 to 256 bytes. */
+  readonly reason?: string | undefined;
+}
+
+export interface PauseOptions extends ActorOptions, ControlTerms {}
+
+export interface OverrideChange extends ControlTerms {
   /** How many jobs of the scope may run at once: 1 to 1,000,000. Null removes the override of the cap. */
   readonly maxConcurrency?: number | null | undefined;
   /** The weight of a fairness key in the fair sharing: above 0, at most 1,000,000. Null removes the override. */
   readonly weight?: number | null | undefined;
 }
 
+export interface ExplainOptions extends CallOptions {
+  /** An override, or a pause, to suppose for this explanation. Nothing is changed. */
+  readonly if?: Supposition | undefined;
+}
+
 export interface DrainCallOptions extends CallOptions {
   /**
    * How long to wait: milliseconds, a text such as `'10m'`, or a `Duration`; above 0, at most 24 hours.
-   * @default 900,000
+   * @default '15m'
    */
-  readonly timeoutMs?: DurationInput | undefined;
+  readonly timeout?: DurationInput | undefined;
   /** Called with the number of the scope's jobs that still hold capacity, each time it was read. */
   readonly onProgress?: ((running: number) => void) | undefined;
 }
@@ -128,43 +167,28 @@ export interface RejectionFilter {
   readonly eventId?: string | undefined;
 }
 
-const REJECTIONS_PAGE = 100;
-
-async function* rejectionsIn(
-  store: Pick<OperateStore, 'listRejections' | 'readRejections'>,
-  eventId: string | undefined,
-): AsyncGenerator<Rejection> {
-  if (eventId !== undefined) return yield* await store.listRejections(eventId);
-  let after: string | undefined;
-  do {
-    const page = await store.readRejections({ limit: REJECTIONS_PAGE, after });
-    yield* page.rejections;
-    after = page.next;
-  } while (after !== undefined);
+export interface ListOptions extends CallOptions {
+  /**
+   * Continues a list behind this entry: what `placeText` of `fairlead/client` gives for an entry of an earlier call with the same filter.
+   * @default - the list begins at its beginning
+   */
+  readonly after?: string | undefined;
 }
+
+const placeFrom = (after: string | undefined): ListPlace | undefined =>
+  after === undefined ? undefined : parsePlace('options.after', after);
 
 const instantMsOf = (instant: string | undefined): number | undefined =>
   instant === undefined ? undefined : Date.parse(instant);
 
-/** The job that was changed. @throws NotFoundError, JobStateError */
-function changedJob(jobId: string, outcome: MoveOutcome, change: string, how: string): Job {
-  switch (outcome.kind) {
-    case 'moved':
-      return outcome.job;
-    case 'missing':
-      throw new NotFoundError({ jobId });
-    case 'tooLate':
-      throw new JobStateError(
-        outcome.job,
-        isTerminal(outcome.job.state)
-          ? `only waiting jobs can ${change}: submit a new one`
-          : `only waiting jobs can ${change}, and a worker has this one: cancel it, and submit it again ${how}`,
-      );
-  }
-}
+/** The verbs of a client, wherever they are carried out. */
+export type ClientVerbs<Declared extends Jobs = Jobs> = Pick<
+  StoreClient<Declared>,
+  keyof StoreClient<Declared>
+>;
 
-const DRAIN_TIMEOUT_MS = 900_000;
-const BULK_LIMIT = 1_000;
+export const DRAIN_TIMEOUT_MS = 900_000;
+export const BULK_LIMIT = 1_000;
 const COUNT_UP_TO = 100;
 
 /** A client; of declared job types, if it was given them, whose payloads and results the compiler checks. */
@@ -176,11 +200,14 @@ export class StoreClient<Declared extends Jobs = Jobs> {
   readonly #submissions: Submissions;
   readonly #waits: Waits;
 
-  /** @throws ConfigurationError - a declared job type is none */
+  /**
+   * Makes a client of these parts.
+   * @throws ConfigurationError - a declared job type is none
+   */
   constructor(parts: ClientParts<Declared>) {
     this.#parts = parts;
     this.#contexts = new ClientContexts(parts);
-    const declared = new DeclaredJobs(parts.jobs);
+    const declared = new DeclaredJobs(parts.clock, parts.jobs);
     this.#waits = new Waits(parts, declared);
     this.#submissions = new Submissions(parts, this.#contexts, declared, this.#waits, (jobId, actor) =>
       this.#cancel(jobId, actor),
@@ -231,6 +258,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
    * `run(type, payload, options)` or `run(request, options)`. An abort while the job is being stored takes effect once
    * the store has answered, so that it is known which job to cancel.
    * @throws ValidationError, ConflictError, JobFailedError, JobCancelledError, WaitTimeoutError, AbortError
+   * @throws ConfigurationError - the declared schema refuses the result
    */
   async run<Type extends keyof Declared & string>(
     asked: TypedRequest<Declared, Type> | NameAlone<Declared, Type>,
@@ -248,7 +276,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
    * Waits for the end of a job, and answers it, whether the job succeeded or not. A job that is named by its event is
    * also waited for while the event is on its way.
    * @throws NotFoundError, WaitTimeoutError, AbortError
-   * @throws ValidationError - an argument is wrong, or the declared schema refuses the result
+   * @throws ValidationError - an argument is wrong
    */
   async wait(
     job: JobName,
@@ -261,7 +289,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
    * Waits for the ends of up to 10,000 jobs, and yields each as it ends. It reads many jobs with one request.
    * @throws NotFoundError - one of the jobs does not exist
    * @throws WaitTimeoutError, AbortError
-   * @throws ValidationError - an argument is wrong, or the declared schema refuses a result
+   * @throws ValidationError - an argument is wrong
    */
   waitMany(
     ids: readonly JobName[],
@@ -273,11 +301,16 @@ export class StoreClient<Declared extends Jobs = Jobs> {
   }
 
   /**
-   * Reads a job, by its id, its idempotency key or its event. The record of a job that has ended is kept for 7 days.
+   * Reads a job, by its id, its idempotency key or its event, with values over 64 KB, which lists show as references. If
+   * one of those is lost, the reference stays, and `unreadable` says why. The record of a job that has ended is kept for
+   * 7 days.
    * @throws NotFoundError
    */
-  async get(job: JobName, options?: CallOptions): Promise<ClientJob> {
-    return clientJobOf(await this.#read(job, options));
+  async get(job: JobName, options?: GetOptions): Promise<ClientJob> {
+    const { references = false, signal } = optionsOf(SHAPES.getOptions, options);
+    const found = await this.#read(job, { signal });
+    if (references) return clientJobOf(found);
+    return clientJobOf(await withSignal(signal, () => wholeOf(this.#parts.large, found), 'look'));
   }
 
   /**
@@ -332,6 +365,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
    * new job.
    * @throws NotFoundError, JobStateError if it has not failed, its type is not declared any more, or its record
    * cannot be read
+   * @throws ValidationError if it has more units than a limit lets one job have since a deployment
    */
   async retry(jobId: string, options?: ActorOptions): Promise<RetryResult> {
     const { signal, actor } = optionsOf(SHAPES.actorOptions, options);
@@ -359,13 +393,15 @@ export class StoreClient<Declared extends Jobs = Jobs> {
           outcome.job,
           `no worker runs its type ${JSON.stringify(outcome.job.type)} any more`,
         );
+      case 'misfit':
+        throw new ValidationError(outcome.misfit.field.join('.'), outcome.misfit.reason);
     }
   }
 
   // Inspecting
 
   /**
-   * The history of a job, in order: its attempts with their workers and errors, lost workers and what followed,
+   * Returns the history of a job, in order: its attempts with their workers and errors, lost workers and what followed,
    * changes of its time, and the actions of operators with their names. At most 20 entries are kept; the oldest are
    * dropped and counted. The history is kept as long as the job's record.
    * @throws NotFoundError
@@ -375,16 +411,21 @@ export class StoreClient<Declared extends Jobs = Jobs> {
   }
 
   /**
-   * Why a job is not running: its time, jobs before it in its line, another key's share, a cap, a slot, a worker, a
-   * conflict, a pause.
+   * Returns why a job is not running: its time, jobs before it in its line, another key's share, a cap, a slot, a worker, a
+   * conflict, a pause. With `if`, it says what would hold the job under another cap, weight or pause, and changes nothing.
+   * @example await client.explain(id, { if: { scope: { limit: 'openai', key: 'acme' }, maxConcurrency: 6 } });
    * @throws NotFoundError
    */
-  async explain(jobId: string, options?: CallOptions): Promise<LiveExplanation> {
-    const { signal } = optionsOf(SHAPES.options, options);
+  async explain(jobId: string, options?: ExplainOptions): Promise<LiveExplanation> {
+    const { signal, if: supposed } = optionsOf(SHAPES.explainOptions, options);
     const id = checked(SHAPES.jobId, jobId, 'jobId');
     const explanation = await withSignal(
       signal,
-      async () => explainJob(await this.#contexts.latest(), id),
+      async () => {
+        const context = await this.#contexts.latest();
+        if (supposed !== undefined) checkSupposed(supposed, context.configuration);
+        return explainJob(context, id, supposed);
+      },
       'look',
     );
     if (explanation === undefined) throw new NotFoundError({ jobId: id });
@@ -394,23 +435,25 @@ export class StoreClient<Declared extends Jobs = Jobs> {
   /**
    * Jobs of one state. `scheduled` jobs are sorted by their time, `pending` ones are listed line by line, and
    * `failed` ones (dead letters) latest first; all three are read from an index that may lag behind by about a
-   * second. `claimed` and `running` jobs are exact. `succeeded` and `cancelled` jobs are listed latest first, from the
-   * same index, of one type that is declared with `listFinished: true`. Pages are read as they are needed.
+   * second. `claimed` and `running` jobs are exact. `succeeded`, `cancelled` and `expired` jobs are listed latest first, from the
+   * same index, of one type that is declared with `listFinished: true`. `any` lists the jobs of every state and type
+   * that have a searchable tag, the latest submit first, and exactly: the first of the filter's tags that is declared in
+   * `searchableTags` is looked up, and the others filter. Pages are read as they are needed.
    */
-  list(filter: ListFilter, options?: CallOptions): AsyncIterableIterator<ClientJob> {
-    const { signal } = optionsOf(SHAPES.options, options);
+  list(filter: ListFilter, options?: ListOptions): AsyncIterableIterator<ClientJob> {
+    const { signal, after } = optionsOf(SHAPES.listOptions, options);
     const { state, since, until, ...rest } = checked(SHAPES.listFilter, filter, 'filter');
     const times = { sinceMs: instantMsOf(since), untilMs: instantMsOf(until) };
-    return eachWithSignal(signal, this.#listed(state, { ...rest, ...times }));
+    return eachWithSignal(signal, this.#listed(state, { ...rest, ...times }, placeFrom(after)));
   }
 
   /**
    * Dead letters, which are failed jobs that were not dealt with yet: latest first, from an index that may lag behind
    * by about a second.
    */
-  deadLetters(filter: DeadLetterFilter = {}, options?: CallOptions): AsyncIterableIterator<ClientJob> {
-    const { signal } = optionsOf(SHAPES.options, options);
-    return eachWithSignal(signal, this.#deadLetters(filter));
+  deadLetters(filter: DeadLetterFilter = {}, options?: ListOptions): AsyncIterableIterator<ClientJob> {
+    const { signal, after } = optionsOf(SHAPES.listOptions, options);
+    return eachWithSignal(signal, this.#deadLetters(filter, placeFrom(after)));
   }
 
   /**
@@ -418,10 +461,10 @@ export class StoreClient<Declared extends Jobs = Jobs> {
    * latest first, from an index that may lag behind by about a second; those of one event are exact, and in the
    * event's order. Kept for 30 days.
    */
-  rejections(filter: RejectionFilter = {}, options?: CallOptions): AsyncIterableIterator<Rejection> {
-    const { signal } = optionsOf(SHAPES.options, options);
+  rejections(filter: RejectionFilter = {}, options?: ListOptions): AsyncIterableIterator<Rejection> {
+    const { signal, after } = optionsOf(SHAPES.listOptions, options);
     const { eventId } = checked(SHAPES.rejectionFilter, filter, 'filter');
-    return eachWithSignal(signal, rejectionsIn(this.#parts.store, eventId));
+    return eachWithSignal(signal, rejectionsIn(this.#parts.store, eventId, placeFrom(after)));
   }
 
   /** Items of the table that cannot be read, with the reason and a way out; at most 1,000 of each partition. */
@@ -433,7 +476,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
         const context = await this.#contexts.latest();
         const partitions = partitionsOf(context);
         return (
-          await Promise.all(partitions.map((partition) => context.store.listUnreadable(partition)))
+          await allEnded(partitions.map((partition) => context.store.listUnreadable(partition)))
         ).flat();
       },
       'look',
@@ -450,20 +493,21 @@ export class StoreClient<Declared extends Jobs = Jobs> {
     return eachWithSignal(signal, this.#keys(countUpTo));
   }
 
-  /** Every fleet with its slots, how many of them are busy, and its workers. */
+  /** Returns every fleet with its slots, how many of them are busy, and its workers. */
   async fleets(options?: CallOptions): Promise<readonly FleetView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
     return withSignal(signal, async () => readFleets(await this.#contexts.latest()), 'look');
   }
 
-  /** Every type with its terms, and the learned duration of its attempts. */
+  /** Returns every type with its terms, and the learned duration of its attempts. */
   async types(options?: CallOptions): Promise<readonly TypeView[]> {
     const { signal } = optionsOf(SHAPES.options, options);
     return withSignal(signal, async () => readTypes(await this.#contexts.latest()), 'look');
   }
 
   /**
-   * The declaration with its version, and for each partition how many waiting jobs were moved to where it wants them.
+   * Returns the declaration with its version, and for each partition how many waiting jobs were moved to where it wants
+   * them.
    */
   async declaration(options?: CallOptions): Promise<DeclarationView> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -487,10 +531,56 @@ export class StoreClient<Declared extends Jobs = Jobs> {
     return withSignal(signal, async () => readDispatchers(await this.#contexts.latest()), 'look');
   }
 
-  /** Pauses and overrides in force. */
-  async controls(options?: CallOptions): Promise<readonly Control[]> {
+  /**
+   * Pauses, overrides and rests in force, each with the last ten changes of its pause, its cap and its weight.
+   * `history`: also those that have ended in the last seven days.
+   */
+  async controls(
+    options?: CallOptions & { readonly history?: boolean | undefined },
+  ): Promise<readonly Control[]> {
+    const { signal, history } = optionsOf(SHAPES.controlsOptions, options);
+    return withSignal(
+      signal,
+      async () => {
+        const context = await this.#contexts.latest();
+        const inForce = await readControls(context);
+        if (history !== true) return inForce;
+        const ended = await readControls(context, 'endedControls');
+        return [...inForce, ...ended.filter(({ scope }) => inForce.every((each) => each.scope !== scope))];
+      },
+      'look',
+    );
+  }
+
+  /**
+   * Returns how many jobs run in the pool and in each tier, type and limit, with the caps in force; and how much of
+   * each rate is used.
+   */
+  async capacity(options?: CallOptions): Promise<CapacityView> {
     const { signal } = optionsOf(SHAPES.options, options);
-    return withSignal(signal, async () => readControls(await this.#contexts.latest()), 'look');
+    return withSignal(signal, async () => readCapacity(await this.#contexts.latest()), 'look');
+  }
+
+  /**
+   * Returns what started and ended in each minute, and how long jobs waited and ran, as histograms that add up: of the last hour, or from `from`
+   * until `to`, at most a day. A pool whose declaration has `statistics: true` is counted.
+   * @throws ValidationError
+   */
+  async statistics(
+    options?: CallOptions & { readonly from?: string | undefined; readonly to?: string | undefined },
+  ): Promise<StatisticsView> {
+    const { signal, from, to } = optionsOf(SHAPES.statisticsOptions, options);
+    const bounds = { fromMs: instantMsOf(from), toMs: instantMsOf(to) };
+    return withSignal(signal, async () => readStatistics(await this.#contexts.latest(), bounds), 'look');
+  }
+
+  /**
+   * Conflict keys that jobs hold, or for which jobs are parked: of each partition, the parked jobs of 100 keys are
+   * counted, up to 1,000 for each key.
+   */
+  async locks(options?: CallOptions): Promise<readonly LockView[]> {
+    const { signal } = optionsOf(SHAPES.options, options);
+    return withSignal(signal, async () => readLockViews(await this.#contexts.latest()), 'look');
   }
 
   // Changing
@@ -501,7 +591,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
    */
   redriveDeadLetters(filter: DeadLetterFilter, options?: BulkOptions): AsyncIterableIterator<RedriveEntry> {
     const { signal, actor, limit = BULK_LIMIT, dryRun = false } = optionsOf(SHAPES.bulkOptions, options);
-    const redriven = redriveEach(this.#contexts, this.#deadLetters(filter), { limit, dryRun, actor });
+    const redriven = redriveEach(this.#contexts, this.#deadLetters(filter), { limit, dryRun }, actor);
     return eachWithSignal(signal, redriven, dryRun ? 'look' : 'change');
   }
 
@@ -539,27 +629,33 @@ export class StoreClient<Declared extends Jobs = Jobs> {
    * Starts no more jobs of the scope; running ones continue. Returns the scope's control.
    * @throws ConflictError - another operator changed the scope at the same time; `resume` and `override` throw it too
    */
-  async pause(scope: Scope, options?: CallOptions): Promise<Control> {
-    return this.#control(scope, { paused: true }, options);
+  async pause(scope: Scope, options?: PauseOptions): Promise<Control> {
+    const { for: forMs, reason, ...rest } = optionsOf(SHAPES.pauseOptions, options);
+    return this.#control(scope, { paused: true, forMs, reason }, rest);
   }
 
-  /** Ends a pause. Overridden caps and weights stay. */
-  async resume(scope: Scope, options?: CallOptions): Promise<Control> {
-    return this.#control(scope, { paused: false }, options);
+  /** Ends a pause, and a rest that a handler asked for. Overridden caps and weights stay. */
+  async resume(scope: Scope, options?: ActorOptions): Promise<Control> {
+    return this.#control(scope, { paused: false }, optionsOf(SHAPES.actorOptions, options));
   }
 
   /**
-   * Overrides a cap, or the weight of a fairness key, from the next pass on.
+   * Overrides a cap, or the weight of a fairness key, from the next pass on. A cap may be above the declared one; the
+   * answer then has that one in `aboveDeclared`.
+   *
+   * @example await client.override({ type: 'render' }, { maxConcurrency: 2, for: '10m', reason: 'the API is slow' });
    * @throws ValidationError, ConflictError
    */
-  async override(scope: Scope, change: OverrideChange, options?: CallOptions): Promise<Control> {
-    const { weight, maxConcurrency } = checked(SHAPES.override, change, 'change');
-    const { signal } = optionsOf(SHAPES.options, options);
-    const named = await withSignal(signal, () => this.#knownScope(scope), 'look');
+  async override(scope: Scope, change: OverrideChange, options?: ActorOptions): Promise<ControlAnswer> {
+    const { weight, maxConcurrency, for: forMs, reason } = checked(SHAPES.override, change, 'change');
+    const rest = optionsOf(SHAPES.actorOptions, options);
+    const { configuration } = await withSignal(rest.signal, () => this.#contexts.latest(), 'look');
+    const named = checkedScope(scope, configuration);
     if (weight !== undefined && (named === 'pool' || !('fairnessKey' in named))) {
       throw new ValidationError('change.weight', 'only a fairness key has a weight; name one as the scope');
     }
-    return this.#control(named, { weight, maxConcurrency }, options);
+    const control = await this.#control(named, { weight, maxConcurrency, forMs, reason }, rest);
+    return withDeclared(configuration, control);
   }
 
   /**
@@ -568,7 +664,11 @@ export class StoreClient<Declared extends Jobs = Jobs> {
    * @throws ConflictError - another operator resumed the scope at the same time
    */
   async drain(scope: Scope, options?: DrainCallOptions): Promise<void> {
-    const { signal, timeoutMs = DRAIN_TIMEOUT_MS, onProgress } = optionsOf(SHAPES.drainOptions, options);
+    const {
+      signal,
+      timeout: timeoutMs = DRAIN_TIMEOUT_MS,
+      onProgress,
+    } = optionsOf(SHAPES.drainOptions, options);
     const named = await withSignal(signal, () => this.#knownScope(scope), 'look');
     const outcome = await withSignal(signal, () =>
       this.#contexts.everywhere((context) => drain(context, named, { signal, timeoutMs, onProgress })),
@@ -591,15 +691,15 @@ export class StoreClient<Declared extends Jobs = Jobs> {
     return around === undefined ? work() : around(submitCall(verb, asked), work);
   }
 
-  async *#listed(state: ListedState, filter: JobFilter): AsyncGenerator<ClientJob> {
+  async *#listed(state: ListFilter['state'], filter: JobFilter, from?: ListPlace): AsyncGenerator<ClientJob> {
     const context = await this.#contexts.latest();
     checkType(filter.type, context.configuration, 'filter.type', context.formerTypes);
     checkFinished(state, filter, context.configuration);
-    for await (const job of listJobs(context, state, filter)) yield clientJobOf(job);
+    for await (const job of listJobs(context, state, filter, from)) yield clientJobOf(job);
   }
 
-  #deadLetters(filter: DeadLetterFilter): AsyncGenerator<ClientJob> {
-    return deadLettersOf(filter, (rest) => this.#listed('failed', rest));
+  #deadLetters(filter: DeadLetterFilter, from?: ListPlace): AsyncGenerator<ClientJob> {
+    return deadLettersOf(filter, (rest) => this.#listed('failed', rest, from));
   }
 
   async *#keys(countUpTo: number): AsyncGenerator<KeyView> {
@@ -618,13 +718,13 @@ export class StoreClient<Declared extends Jobs = Jobs> {
 
   async #control(
     scope: Scope,
-    change: { readonly paused?: boolean } & OverrideChange,
-    options: CallOptions | undefined,
+    { forMs, ...change }: Omit<ControlChange, 'untilMs' | 'by'> & { readonly forMs?: number | undefined },
+    { signal, actor }: ActorOptions,
   ): Promise<Control> {
-    const { signal } = optionsOf(SHAPES.options, options);
+    const untilMs = forMs === undefined ? undefined : this.#parts.clock.nowMs() + forMs;
     const { kind, control } = await withSignal(signal, () =>
       this.#contexts.everywhere((context) =>
-        changeControl(context, checkedScope(scope, context.configuration), change),
+        changeControl(context, checkedScope(scope, context.configuration), { ...change, untilMs, by: actor }),
       ),
     );
     if (kind === 'superseded') throw controlChanged(printScope(scope));

@@ -5,11 +5,13 @@ import { MisconfiguredError } from '../core/errors.ts';
 import { partitionOf } from '../core/partition.ts';
 import { DECLARATION_AGAIN_MS, type Declarations } from '../declaration/declaration.ts';
 import type { Jobs } from '../jobs/jobs.ts';
+import type { LargeValues } from '../objects/large-values.ts';
 import type { OperateContext } from '../operate/controls.ts';
 import type { JobQueue } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { JobStore } from '../store/contract/verbs.ts';
 import type { AnnouncedLines } from '../submit/submit.ts';
+import type { CountedBacklogs } from '../submit/waiting.ts';
 import { checked, SHAPES } from './arguments.ts';
 
 /** One call that submits jobs, as the code around it sees it. */
@@ -33,7 +35,7 @@ export interface SubmitTracing {
   readonly around?: (<Value>(call: SubmitCall, work: () => Promise<Value>) => Promise<Value>) | undefined;
 }
 
-/** The call with what can be read of its requests, which are not checked yet. */
+/** Returns the call with what can be read of its requests, which are not checked yet. */
 export function submitCall(verb: SubmitCall['verb'], asked: unknown): SubmitCall {
   const requests: readonly unknown[] = Array.isArray(asked) ? asked : [];
   const types = requests.flatMap((request) => typeIn(request) ?? []);
@@ -48,7 +50,7 @@ function typeIn(request: unknown): string | undefined {
         : request;
     return typeof type === 'string' ? type : undefined;
   } catch {
-    // A getter or a proxy threw: the check of the request says so.
+    // A getter or a proxy threw. The check of the request reports that later.
     return undefined;
   }
 }
@@ -63,8 +65,10 @@ export interface ClientParts<Declared extends Jobs = Jobs> extends SubmitTracing
   readonly configuration?: PoolConfiguration | undefined;
   /** The source of the configuration as it was deployed. */
   readonly declarations?: Declarations | undefined;
+  /** Values over 64 KB. @default - they are not accepted, and cannot be read */
+  readonly large?: LargeValues | undefined;
   readonly clock: Clock;
-  /** Makes ids for jobs without an idempotency key: 32 hexadecimal digits. */
+  /** Returns an id for a job without an idempotency key: 32 hexadecimal digits. */
   readonly newId: () => string;
   /** Whether dispatchers are notified of jobs while these are stored, see `ClientSettings`. @default true */
   readonly promptStart?: boolean | undefined;
@@ -73,12 +77,13 @@ export interface ClientParts<Declared extends Jobs = Jobs> extends SubmitTracing
 export class ClientContexts {
   readonly #parts: ClientParts;
   readonly #announced: AnnouncedLines = new Map();
+  readonly #counted: CountedBacklogs = new Map();
 
   constructor(parts: ClientParts) {
     this.#parts = parts;
   }
 
-  /** The context, with a declaration that was read at most `maxAgeMs` ago. */
+  /** Returns the context, with a declaration that was read at most `maxAgeMs` ago. */
   async current(maxAgeMs?: number): Promise<OperateContext> {
     const { store, queue, configuration: given, declarations, clock } = this.#parts;
     const declared = await declarations?.current(maxAgeMs);
@@ -95,20 +100,20 @@ export class ClientContexts {
       nowMs: clock.nowMs,
       partitionOf: (fairnessKey) => partitionOf(fairnessKey, configuration.partitions),
       announced: this.#announced,
+      large: this.#parts.large,
+      counted: this.#counted,
     };
   }
 
   /**
-   * The trace that the caller is part of, if the client has a way to find it.
+   * Returns the trace that the caller is part of, if the client has a way to find it.
    * @throws ValidationError if it is malformed
    */
   ambientTrace(): string | undefined {
     return checked(SHAPES.traceparent, this.#parts.traceparent?.(), 'traceparent');
   }
 
-  /**
-   * The context of verbs that inspect or change what exists, with a declaration that is about a second old at most.
-   */
+  /** Returns the context of verbs that inspect or change what exists. Its declaration is about a second old at most. */
   latest(): Promise<OperateContext> {
     // planted: stale-looks
     return this.current(DECLARATION_AGAIN_MS);

@@ -1,7 +1,11 @@
 /** Dead letters, which are failed jobs that were not dealt with yet, and their redrive. */
 import type { Tags } from '../core/job.ts';
+import { type ListPlace, pagesBehind, placed } from '../operate/places.ts';
 import { redriveJob } from '../operate/redrive.ts';
+import type { OperateStore } from '../store/contract/operate.ts';
+import type { Rejection } from '../store/contract/records.ts';
 import { checked, SHAPES } from './arguments.ts';
+import { type BulkEntry, type BulkRun, changeEach, EXPIRED } from './bulk.ts';
 import type { ClientContexts } from './contexts.ts';
 import type { ClientJob } from './job.ts';
 
@@ -12,9 +16,9 @@ export interface DeadLetterFilter {
   readonly tags?: Tags | undefined;
   /** The name of the error that ended the last attempt. */
   readonly errorName?: string | undefined;
-  /** ISO 8601 with a zone; the instant itself is included. */
+  /** Only jobs that failed at this instant or later: ISO 8601 with a zone. */
   readonly failedAfter?: string | undefined;
-  /** ISO 8601 with a zone; the instant itself is not included. */
+  /** Only jobs that failed before this instant: ISO 8601 with a zone. */
   readonly failedBefore?: string | undefined;
 }
 
@@ -25,19 +29,13 @@ export interface RetryResult {
   readonly repeated: boolean;
 }
 
-/** The outcome for one dead letter. */
-export type RedriveEntry = {
-  readonly deadLetterId: string;
-  readonly type: string;
-} & (
-  | ({ readonly kind: 'redriven' } & RetryResult)
-  /** A dry run found the dead letter. */
-  | { readonly kind: 'matches' }
-  /** The job is not a dead letter any more, or no worker runs its type. */
-  | { readonly kind: 'skipped'; readonly reason: string }
-);
+/** The outcome for one dead letter. It is skipped if it is none any more, or if no worker runs its type. */
+export type RedriveEntry = BulkEntry<
+  { readonly kind: 'redriven' } & RetryResult,
+  { readonly deadLetterId: string }
+>;
 
-/** The failed jobs that match the filter. @throws ValidationError for the filter */
+/** Yields the failed jobs that match the filter. @throws ValidationError for the filter */
 export function deadLettersOf(
   filter: DeadLetterFilter,
   failedJobs: (filter: Pick<DeadLetterFilter, 'type' | 'fairnessKey' | 'tags'>) => AsyncIterable<ClientJob>,
@@ -56,51 +54,60 @@ export function deadLettersOf(
   });
 }
 
-/** Tries dead letters again, each as a new job; at most `limit` of them. */
-export async function* redriveEach(
+/** Tries dead letters again, each as a new job. */
+export const redriveEach = (
   contexts: ClientContexts,
   deadLetters: AsyncIterable<ClientJob>,
-  {
-    limit,
-    dryRun,
-    actor,
-  }: { readonly limit: number; readonly dryRun: boolean; readonly actor: string | undefined },
-): AsyncGenerator<RedriveEntry> {
-  let left = limit;
-  for await (const { id, type } of deadLetters) {
-    const named = { deadLetterId: id, type };
-    const outcome = dryRun
-      ? ({ kind: 'matches' } as const)
-      : await redriveJob(await contexts.latest(), id, actor);
-    switch (outcome.kind) {
-      case 'matches':
-        yield { ...named, kind: 'matches' };
-        break;
-      case 'redriven':
-      case 'repeated':
-        yield { ...named, kind: 'redriven', jobId: outcome.jobId, repeated: outcome.kind === 'repeated' };
-        break;
-      case 'missing':
-        yield { ...named, kind: 'skipped', reason: 'its record has expired' };
-        break;
-      case 'notFailed':
-        yield { ...named, kind: 'skipped', reason: `it is ${outcome.job.state}` };
-        break;
-      case 'unreadable':
-        yield { ...named, kind: 'skipped', reason: `its record cannot be read: ${outcome.job.unreadable}` };
-        break;
-      case 'unknownType':
-        yield { ...named, kind: 'skipped', reason: 'no worker runs its type any more' };
-        break;
-    }
-    left -= 1;
-    if (left === 0) return;
-  }
-}
+  run: BulkRun,
+  actor: string | undefined,
+): AsyncGenerator<RedriveEntry> =>
+  changeEach(
+    deadLetters,
+    run,
+    (deadLetterId) => ({ deadLetterId }),
+    async (id) => {
+      const outcome = await redriveJob(await contexts.latest(), id, actor);
+      switch (outcome.kind) {
+        case 'redriven':
+        case 'repeated':
+          return { kind: 'redriven', jobId: outcome.jobId, repeated: outcome.kind === 'repeated' };
+        case 'missing':
+          return EXPIRED;
+        case 'notFailed':
+          return { kind: 'skipped', reason: `it is ${outcome.job.state}` };
+        case 'unreadable':
+          return { kind: 'skipped', reason: `its record cannot be read: ${outcome.job.unreadable}` };
+        case 'unknownType':
+          return { kind: 'skipped', reason: 'no worker runs its type any more' };
+        case 'misfit':
+          return {
+            kind: 'skipped',
+            reason: `${outcome.misfit.field.join('.')} ${outcome.misfit.reason}`,
+          };
+      }
+    },
+  );
 
 async function* matching<Value>(
   values: AsyncIterable<Value>,
   matches: (value: Value) => boolean,
 ): AsyncGenerator<Value> {
   for await (const value of values) if (matches(value)) yield value;
+}
+
+const REJECTIONS_PAGE = 100;
+
+/** Yields the refused entries of one event, or of all events, that follow a place (`places.ts`). */
+export async function* rejectionsIn(
+  store: Pick<OperateStore, 'listRejections' | 'readRejections'>,
+  eventId: string | undefined,
+  from: ListPlace | undefined,
+): AsyncGenerator<Rejection> {
+  if (eventId !== undefined) return yield* await store.listRejections(eventId);
+  const idOf = ({ sourceId, position }: Rejection): string => `${sourceId}/${position}`;
+  for await (const { entries, after } of pagesBehind(from, idOf, async (cursor) => {
+    const { rejections, next } = await store.readRejections({ limit: REJECTIONS_PAGE, after: cursor });
+    return { entries: rejections, next };
+  }))
+    for (const each of entries) yield placed(each, { partition: 0, after, id: idOf(each) });
 }

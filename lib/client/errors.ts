@@ -3,7 +3,8 @@
  * lib/core/errors.ts (`ValidationError`, `ThrottledError`, `UnavailableError`, `MisconfiguredError`, `RefusedError`).
  */
 import type { Job, JobState } from '../core/job.ts';
-import type { CancelledJob, FailedJob } from './job.ts';
+import { type BacklogFull, fullText } from '../submit/waiting.ts';
+import type { CancelledJob, ExpiredJob, FailedJob } from './job.ts';
 
 /** No job, no schedule, or no event with a refused entry has this id. The lists of the command line show those that exist. */
 export class NotFoundError extends Error {
@@ -26,7 +27,7 @@ export class NotFoundError extends Error {
       eventId !== undefined
         ? `no entry of the event ${JSON.stringify(eventId)} was refused in the last 30 days; \`fairlead rejections list\` shows the events`
         : jobId !== undefined
-          ? `no job has the id ${JSON.stringify(jobId)}: records of ended jobs are kept for some days; check the id and the table`
+          ? `no job has the id ${JSON.stringify(jobId)}: records of ended jobs are kept for some days, and a request that another job stands for by its dedupe key has none; check the id and the table`
           : `no schedule has the id ${JSON.stringify(scheduleId)}; \`fairlead schedules list\` shows those that exist`,
     );
     this.jobId = jobId;
@@ -77,6 +78,35 @@ export const scheduleDeclared = (scheduleId: string): ConflictError =>
     { scheduleId },
   );
 
+/** As many jobs of the type, or of its fairness key, wait as the declaration lets wait. Nothing was stored. */
+export class BacklogFullError extends Error {
+  override readonly name = 'BacklogFullError';
+  readonly jobType: string;
+  /** The key whose `maxWaitingPerKey` is reached; undefined: the type's `maxWaiting` is. */
+  readonly fairnessKey: string | undefined;
+  readonly waiting: number;
+  readonly maxWaiting: number;
+  /** By an estimate, there is room after this time. It does not know pauses and overrides. */
+  readonly retryAfterMs: number;
+
+  constructor(
+    message: string,
+    of: Pick<BacklogFullError, 'jobType' | 'waiting' | 'maxWaiting' | 'retryAfterMs'> & {
+      readonly fairnessKey?: string | undefined;
+    },
+  ) {
+    super(message);
+    this.jobType = of.jobType;
+    this.fairnessKey = of.fairnessKey;
+    this.waiting = of.waiting;
+    this.maxWaiting = of.maxWaiting;
+    this.retryAfterMs = of.retryAfterMs;
+  }
+}
+
+export const backlogFull = (full: BacklogFull): BacklogFullError =>
+  new BacklogFullError(fullText(full), { ...full, jobType: full.job.type });
+
 /** The job is in a state in which this cannot be done. Nothing was changed. */
 export class JobStateError extends Error {
   override readonly name = 'JobStateError';
@@ -104,13 +134,17 @@ export class JobFailedError extends Error {
   }
 }
 
-/** The job that was waited for was cancelled. */
+/** The job that was waited for was cancelled, or had not started in time: its `state` says which. */
 export class JobCancelledError extends Error {
   override readonly name = 'JobCancelledError';
-  readonly job: CancelledJob;
+  readonly job: CancelledJob | ExpiredJob;
 
-  constructor(job: CancelledJob) {
-    super(`job ${job.id} was cancelled before it succeeded; submit it again if it is still wanted`);
+  constructor(job: CancelledJob | ExpiredJob) {
+    super(
+      job.state === 'expired'
+        ? `job ${job.id} expired: it had not started in time; submit it again if it is still wanted`
+        : `job ${job.id} was cancelled before it succeeded; submit it again if it is still wanted`,
+    );
     this.job = job;
   }
 }
@@ -129,7 +163,7 @@ export class WaitTimeoutError extends Error {
   readonly timeoutMs: number;
   /** The job that was waited for; of several, the first that had not ended. */
   readonly jobId: string | undefined;
-  /** That job's state as it was last read; undefined if it was never read. */
+  /** The job's state as it was last read; undefined if it was never read. */
   readonly state: JobState | undefined;
   /** The outcome of the request to cancel that job; undefined if the job continues. */
   readonly cancel: 'cancelled' | 'requested' | undefined;

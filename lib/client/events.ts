@@ -1,14 +1,35 @@
 /**
  * `fairlead/events`: the events on the bus, as types, as names for rules, and as JSON Schemas for other languages.
  */
-import { z } from 'zod';
+import * as z from 'zod';
+import { END_STATES } from '../core/job.ts';
 import { DETAIL_TYPE, type JobOutcomeDetail } from '../events/contract.ts';
+import type { Jobs, ReturnedOf, TypeOf } from '../jobs/jobs.ts';
 import type { Rejection } from '../store/contract/records.ts';
 import { jobRequest, REQUEST_LIMITS } from '../submit/request.ts';
 
 export type { JobError, JobState, Json } from '../core/job.ts';
 export { DETAIL_TYPE, EVENT_SOURCE, type JobOutcomeDetail } from '../events/contract.ts';
 export type { Rejection } from '../store/contract/records.ts';
+
+/**
+ * The detail of an outcome of declared jobs, told apart by `type` and `state`. Its result is as the handler returned it:
+ * no schema has read it. A result that `omitted` names is undefined.
+ *
+ * @example
+ * export async function handler({ detail }: EventBridgeEvent<string, OutcomeOf<typeof jobs>>): Promise<void> {
+ *   if (detail.type === 'report' && detail.state === 'succeeded') await show(detail.result?.url);
+ * }
+ */
+export type OutcomeOf<Declared extends Jobs> = {
+  readonly [Type in TypeOf<Declared>]: Omit<JobOutcomeDetail, 'type' | 'state' | 'result' | 'error'> & {
+    readonly type: Type;
+  } & (
+      | { readonly state: 'succeeded'; readonly result?: ReturnedOf<Declared[Type]> | undefined }
+      | { readonly state: 'failed'; readonly error: NonNullable<JobOutcomeDetail['error']> }
+      | { readonly state: 'cancelled' | 'expired' }
+    );
+}[TypeOf<Declared>];
 
 const instantMs = z.int().describe('Epoch milliseconds');
 
@@ -28,9 +49,11 @@ const outcomeShape = {
     .int()
     .describe('With the id it identifies an outcome, so that repeated deliveries can be recognised'),
   type: z.string(),
-  state: z.enum(['succeeded', 'failed', 'cancelled']),
+  state: z.enum(END_STATES),
   fairnessKey: z.string(),
   resourceId: z.string().optional(),
+  keys: z.record(z.string(), z.string()).optional(),
+  units: z.record(z.string(), z.int()).optional(),
   label: z.string().optional(),
   tags: z.record(z.string(), z.string()).optional(),
   attempt: z.int(),
@@ -66,12 +89,13 @@ export type EventKind = keyof typeof EVENT_DETAILS;
 
 const DETAIL_TYPES: Readonly<Record<EventKind, readonly string[]>> = {
   requested: [DETAIL_TYPE.requested],
-  outcome: [DETAIL_TYPE.succeeded, DETAIL_TYPE.failed, DETAIL_TYPE.cancelled],
+  outcome: [DETAIL_TYPE.succeeded, DETAIL_TYPE.failed, DETAIL_TYPE.cancelled, DETAIL_TYPE.expired],
   rejected: [DETAIL_TYPE.rejected],
 };
 
 /**
- * The JSON Schema (draft 2020-12) of an event's `detail`. The package also has them as files in `fairlead/schemas/`.
+ * Returns the JSON Schema (draft 2020-12) of an event's `detail`. The package also has them as files in
+ * `fairlead/schemas/`.
  */
 export function eventSchema(kind: EventKind): Readonly<Record<string, unknown>> {
   const schema = z.toJSONSchema(EVENT_DETAILS[kind], {

@@ -11,7 +11,7 @@ import { parseTimes, scheduleIdProblem, type TimeRequest, type TimeSpec } from '
 export const FIRINGS_COUNT_MAX = 1_000;
 
 export interface ListedFiring {
-  /** ISO 8601, in UTC. */
+  /** The instant, in ISO 8601 and UTC. */
   readonly utc: string;
   /** The same instant in the schedule's zone, with its offset. */
   readonly local: string;
@@ -48,17 +48,16 @@ export interface FiringsOf {
    * jitter, or the schedule's id is known: the delay follows from the id, and `firings` then include it.
    */
   readonly jitterMs?: number;
-  /** Why a schedule will fire none of these until it is resumed or changed. */
+  /** The state of a schedule that will fire none of these until it is resumed or changed; absent: it is active. */
   readonly state?: 'paused' | 'stopped' | 'ended';
 }
 
-/** The instant in ISO 8601, if a `Date` can represent it. */
+/** Returns the instant in ISO 8601, or as a number if no `Date` can represent it. */
 const instantText = (atMs: number): string =>
   Math.abs(atMs) <= 8_640_000_000_000_000 ? new Date(atMs).toISOString() : String(atMs);
 
 /**
- * The firings of an expression after an instant.
- *
+ * Returns the firings of an expression after an instant.
  * @param id - the schedule's id, if known: its delay within the jitter follows from it
  * @throws ValidationError - it names the field
  */
@@ -86,7 +85,7 @@ export function firingsOf(request: TimeRequest, fromMs: number, count: number, i
 }
 
 /**
- * The firings of an existing schedule.
+ * Returns the firings of an existing schedule.
  * @throws ValidationError - it names the field
  */
 export function firingsOfSchedule(
@@ -166,7 +165,7 @@ const POLICY_TEXTS: Readonly<Record<NonNullable<ListedFiring['change']>, string>
   second: 'occurs twice; overlap twice also fires here, the second time; overlap once does not',
 };
 
-/** The firings in (fromMs, untilMs], at most `most` of them, which is more than any list of firings needs. */
+/** Returns the firings in (fromMs, untilMs], at most `most` of them, which is more than any list of firings needs. */
 function firedBetween(
   spec: TimeSpec,
   anchorMs: number,

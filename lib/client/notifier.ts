@@ -9,11 +9,10 @@
  */
 
 import type { Job } from '../core/job.ts';
-import { isLedBy } from '../dispatch/pass/load.ts';
 import { type JobQueue, WAKE_JOBS_MAX } from '../queue/contract.ts';
 import type { Clock } from '../runtime/contract.ts';
 import type { LeadStore } from '../store/contract/leading.ts';
-import type { Leader } from '../store/contract/records.ts';
+import { isLedAt, type Leader } from '../store/contract/records.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
 
 /** How many messages a process that submitted nothing for a while may send at once. */
@@ -25,9 +24,11 @@ const REGAIN_MS = 1_000;
  * that gets letters more often stops asking for them.
  */
 const REGAIN_LETTER_MS = 20;
-/** How long a submit whose jobs are stored still waits for its notifications. Then it gives them up. */
+/**
+ * Milliseconds for which a submit still waits for its notifications after its jobs are stored. Then it gives them up.
+ */
 const NOTIFY_WAIT_MAX_MS = 1_000;
-/** How long a partition counts as led after a look that found a leader. A leader sees new jobs in the stream. */
+/** Milliseconds for which a partition counts as led after a look that found a leader. */
 const LED_FOR_MS = 5_000;
 /** How long a partition counts as not led after a look that found no leader. */
 const NOT_LED_FOR_MS = 60_000;
@@ -36,7 +37,7 @@ const NOT_LED_FOR_MS = 60_000;
  * busy soon has a leader.
  */
 const FIRST_LOOK_FOR_MS = 2_000;
-/** How long wakes are sent instead of letters after a letter could not be left. */
+/** Milliseconds for which wakes are sent instead of letters after a letter could not be left. */
 const REFUSED_FOR_MS = 10 * 60_000;
 
 export interface NotifierParts {
@@ -89,6 +90,8 @@ export class DispatcherNotifier {
             : parts.queue.sendWake({ partition, jobIds: ids, signal: givenUp.signal }),
         );
       }
+    // Most jobs that wait for their time notify no dispatcher.
+    if (notifying.length === 0) return store();
     const notified = Promise.allSettled(notifying);
     try {
       return await store();
@@ -102,8 +105,8 @@ export class DispatcherNotifier {
   }
 
   /**
-   * Whether a partition is led, as of the last look. If that is too old, another look is added to `notifying`; its
-   * result counts from the next call on.
+   * Returns the last look at a partition's leader. If it is too old, another look is added to `notifying`; its result
+   * counts from the next call on.
    */
   #look(
     { store, clock }: NotifierParts,
@@ -129,7 +132,7 @@ export class DispatcherNotifier {
   }
 
   #keepLook(clock: Clock, partition: number, leader: Leader | undefined, isFirst: boolean): void {
-    const isLed = isLedBy(leader, undefined, clock.nowMs());
+    const isLed = isLedAt(leader, clock.nowMs());
     const wantsLetters = isLed && leader?.wantsLetters === true;
     const forMs = isLed ? LED_FOR_MS : isFirst ? FIRST_LOOK_FOR_MS : NOT_LED_FOR_MS;
     this.#looks.set(partition, { isLed, wantsLetters, untilMonotonicMs: clock.monotonicMs() + forMs });
@@ -149,7 +152,7 @@ export class DispatcherNotifier {
     try {
       await store.putLetter({ partition, letter: { jobIds }, nowMs: clock.nowMs() });
     } catch {
-      // The role may only be allowed to send messages.
+      // The letter was refused: the role may only be allowed to send messages.
       this.#countAsNotLed(clock, partition, REFUSED_FOR_MS);
       await queue.sendWake({ partition, jobIds, signal });
     }

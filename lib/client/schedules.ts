@@ -19,10 +19,10 @@ import {
   resumeSchedule,
   runNow,
 } from '../schedules/schedules.ts';
-import { SHAPES } from './arguments.ts';
+import { SHAPES, withDurations } from './arguments.ts';
 import { type CallKind, type CallOptions, eachWithSignal, optionsOf, withSignal } from './calls.ts';
-import { DeclaredJobs } from './declared-jobs.ts';
-import { NotFoundError, scheduleDeclared } from './errors.ts';
+import type { DeclaredJobs } from './declared-jobs.ts';
+import { backlogFull, NotFoundError, scheduleDeclared } from './errors.ts';
 import { type FiringsOf, firingsOfSchedule } from './firings.ts';
 import type { TypedSchedule } from './typed.ts';
 
@@ -35,7 +35,7 @@ export interface FiringView {
   /**
    * `made`: a job was made. `manual`: `runNow` made a job. `missed`: no job, because the firing was noticed too late.
    * `running`: no job, because the job before had not ended. `paused`: no job, because the schedule was stopped.
-   * `blackout`: no job, because the time was in a blackout.
+   * `blackout`: no job, because the time was in a blackout. `full`: no job, because too many waited.
    */
   readonly what: FiringEntry['what'];
   readonly jobId?: string | undefined;
@@ -94,7 +94,7 @@ export class ScheduleVerbs<Declared extends Jobs = Jobs> {
   constructor(
     context: () => Promise<OperateContext>,
     traceparent: () => string | undefined,
-    declared: DeclaredJobs = new DeclaredJobs(),
+    declared: DeclaredJobs,
   ) {
     this.#context = context;
     this.#traceparent = traceparent;
@@ -108,7 +108,7 @@ export class ScheduleVerbs<Declared extends Jobs = Jobs> {
   async put(id: string, request: TypedSchedule<Declared>, options?: CallOptions): Promise<PutResult> {
     const { signal } = optionsOf(SHAPES.options, options);
     const checkedId = idOf(id);
-    const sent = requestAsJson(checkedId, request);
+    const sent = scheduleAsJson(checkedId, request);
     return withSignal(signal, async () => {
       const asked = hasTemplate(sent) ? sent : await this.#declared.completed(sent);
       const context = await this.#context();
@@ -119,14 +119,14 @@ export class ScheduleVerbs<Declared extends Jobs = Jobs> {
     });
   }
 
-  /** The schedule and its state. @throws NotFoundError */
+  /** Reads a schedule and its state. @throws NotFoundError */
   async get(id: string, options?: CallOptions): Promise<ScheduleView> {
     return this.#viewFrom(id, options, (context, checkedId) => getSchedule(context, checkedId), 'look');
   }
 
   /**
-   * All schedules: in each partition those that fire soonest first, then those that are stopped. Read from an index,
-   * which may lag behind by about a second.
+   * Lists all schedules: in each partition those that fire soonest first, then those that are stopped. Read from an
+   * index, which may lag behind by about a second.
    */
   list(options?: CallOptions): AsyncIterableIterator<ScheduleView> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -158,7 +158,7 @@ export class ScheduleVerbs<Declared extends Jobs = Jobs> {
   }
 
   /**
-   * The next firings, if the schedule is not changed. For one that is stopped: when it would fire.
+   * Lists the next firings, if the schedule is not changed. For a stopped schedule it lists when it would fire.
    * @throws NotFoundError
    */
   async next(id: string, options?: NextOptions): Promise<FiringsOf> {
@@ -183,7 +183,8 @@ export class ScheduleVerbs<Declared extends Jobs = Jobs> {
    * Makes a job of the schedule now, in addition to its firings; a stopped schedule does so too. The job is part of
    * the same trace as a submission would be.
    * @throws NotFoundError
-   * @throws ValidationError if the type of its job is not declared any more
+   * @throws ValidationError if the type of its job is not declared any more, or the job would have more units than one may have
+   * @throws BacklogFullError if as many jobs wait as its type lets wait
    */
   async runNow(id: string, options?: CallOptions): Promise<{ readonly jobId: string }> {
     const { signal } = optionsOf(SHAPES.options, options);
@@ -194,6 +195,12 @@ export class ScheduleVerbs<Declared extends Jobs = Jobs> {
     );
     if (outcome.kind === 'made') return { jobId: outcome.jobId };
     if (outcome.kind === 'missing') throw new NotFoundError({ scheduleId: checkedId });
+    if (outcome.kind === 'full') throw backlogFull(outcome);
+    if (outcome.kind === 'misfit')
+      throw new ValidationError(
+        outcome.misfit.field.join('.'),
+        `${outcome.misfit.reason} (schedule ${checkedId})`,
+      );
     throw new ValidationError(
       'type',
       `is not declared, got ${JSON.stringify(outcome.type)}: declare it, or put the schedule with another type (schedule ${checkedId})`,
@@ -220,22 +227,29 @@ export class ScheduleVerbs<Declared extends Jobs = Jobs> {
 }
 
 /** Whether the payload is made at each firing, so that no schema can check it now. */
-const hasTemplate = (request: Json): boolean =>
+export const hasTemplate = (request: Json): boolean =>
   typeof request === 'object' && request !== null && 'payloadTemplate' in request;
 
-function idOf(id: unknown): string {
+/**
+ * Returns the id, if it may be the id of a schedule.
+ * @throws ValidationError
+ */
+export function idOf(id: unknown): string {
   const problem = scheduleIdProblem(id);
   if (problem !== undefined) throw new ValidationError('id', problem);
   return id as string;
 }
 
+/** Fields of a schedule that may be objects with a duration. */
+const DURATIONS = ['every', 'jitter', 'misfireGrace'] as const;
+
 /**
- * The request as JSON.
+ * Returns the request as JSON.
  * @throws ValidationError which names the schedule, for values that JSON would change or lose
  */
-function requestAsJson(id: string, request: unknown): Json {
+export function scheduleAsJson(id: string, request: unknown): Json {
   try {
-    return jsonOf(request);
+    return jsonOf(withDurations(request, DURATIONS));
   } catch (error) {
     if (!(error instanceof ValidationError)) throw error;
     const reason = error.field === '' ? error.message : error.message.slice(error.field.length + 2);
@@ -244,7 +258,7 @@ function requestAsJson(id: string, request: unknown): Json {
 }
 
 function parsedSpec(id: string, asked: unknown, { configuration, nowMs }: OperateContext): ScheduleSpec {
-  const parsed = parseSchedule(asked, nowMs(), configuration.types);
+  const parsed = parseSchedule(asked, nowMs(), configuration);
   if ('spec' in parsed) return parsed.spec;
   throw new ValidationError(parsed.refusal.field, `${parsed.refusal.reason} (schedule ${id})`);
 }
@@ -279,7 +293,32 @@ const iso = (atMs: number): string => new Date(atMs).toISOString();
 const firingsText = ({ atMs, untilMs }: FiringEntry): string =>
   untilMs === undefined ? `The firing of ${iso(atMs)}` : `The firings from ${iso(atMs)} to ${iso(untilMs)}`;
 
-/** Sentences that say why it does not fire, or did not. */
+/** Returns why firings made no job; undefined: they made one. */
+function noJobReason(
+  { what }: FiringEntry,
+  { misfire, misfireGraceMs, ifRunning, job }: ScheduleRecord['spec'],
+): string | undefined {
+  const type = JSON.stringify(job.type);
+  switch (what) {
+    case 'made':
+    case 'manual':
+      return undefined;
+    case 'missed':
+      return `noticed more than ${misfireGraceMs} ms late, and misfire is ${misfire}`;
+    case 'running':
+      return `the job before had not ended, and ifRunning is ${ifRunning}`;
+    case 'paused':
+      return 'the schedule was paused';
+    case 'blackout':
+      return 'in a blackout';
+    case 'full':
+      return `as many jobs waited as maxWaiting or maxWaitingPerKey of ${type} lets wait`;
+    case 'units':
+      return `it would have had more units than a limit of ${type} let one job have. Put the schedule with fewer units, or raise perJob`;
+  }
+}
+
+/** Returns sentences that say why the schedule does not fire, or did not. */
 function reasonsOf({ spec, state }: ScheduleRecord): readonly string[] {
   const { stopped, history, queuedMs, dealtMs, nextMs } = state;
   const why: string[] = [];
@@ -296,16 +335,8 @@ function reasonsOf({ spec, state }: ScheduleRecord): readonly string[] {
   if (stopped === 'ended') why.push('It has ended: it has no firing left.');
   if (queuedMs !== undefined) why.push(`The firing of ${iso(queuedMs)} waits for the end of the job before.`);
   for (const entry of history) {
-    if (entry.what === 'missed')
-      why.push(
-        `${firingsText(entry)} made no job: noticed more than ${spec.misfireGraceMs} ms late, and misfire is ${spec.misfire}.`,
-      );
-    if (entry.what === 'running')
-      why.push(
-        `${firingsText(entry)} made no job: the job before had not ended, and ifRunning is ${spec.ifRunning}.`,
-      );
-    if (entry.what === 'paused') why.push(`${firingsText(entry)} made no job: the schedule was paused.`);
-    if (entry.what === 'blackout') why.push(`${firingsText(entry)} made no job: in a blackout.`);
+    const reason = noJobReason(entry, spec);
+    if (reason !== undefined) why.push(`${firingsText(entry)} made no job: ${reason}.`);
   }
   const next =
     stopped === undefined ? inBlackout(firesOf(rulesOf(spec, state.anchorMs), readCron), dealtMs) : undefined;

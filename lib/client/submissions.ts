@@ -1,14 +1,17 @@
 /** The client's verbs that make jobs: `submit`, `submitMany`, and `run`, which waits for the job's end. */
 
+import { valueBytesMax } from '../core/configuration.ts';
+import type { DedupeInput } from '../core/dedupe.ts';
 import type { DurationInput } from '../core/duration.ts';
 import { RefusedError, UnavailableError, ValidationError } from '../core/errors.ts';
-import type { Job, JobMode, Json, Tags } from '../core/job.ts';
+import type { Job, JobKeys, JobMode, JobUnits, Json, Tags } from '../core/job.ts';
 import { DECLARATION_AGAIN_MS } from '../declaration/declaration.ts';
 import { awaitEnd, Waiters } from '../operate/await-end.ts';
 import type { OperateContext } from '../operate/controls.ts';
-import type { CancelOutcome, CreateOutcome } from '../store/contract/requests.ts';
+import type { CancelOutcome } from '../store/contract/requests.ts';
+import type { Deduplicated } from '../submit/dedupe.ts';
 import { dependsOnDeclaration, type JobRequest, jobFrom, jobIdOf } from '../submit/request.ts';
-import { submit } from '../submit/submit.ts';
+import { type SubmitOutcome, submit } from '../submit/submit.ts';
 import {
   CLIENT_LIMITS,
   checkedList,
@@ -23,6 +26,8 @@ import type { ClientContexts, ClientParts } from './contexts.ts';
 import type { DeclaredJobs } from './declared-jobs.ts';
 import {
   AbortError,
+  type BacklogFullError,
+  backlogFull,
   type ConflictError,
   idempotencyKeyConflict,
   NotFoundError,
@@ -30,7 +35,7 @@ import {
 } from './errors.ts';
 import { type ClientJob, clientJobOf, type SucceededJob } from './job.ts';
 import { DispatcherNotifier } from './notifier.ts';
-import { JobHandle, successOf, WAIT_TIMEOUT_MS, type Waits } from './waits.ts';
+import { JobHandle, outcomeOf, successOf, WAIT_TIMEOUT_MS, type Waits } from './waits.ts';
 
 /** The fields of a request beside its type and its payload. */
 export interface SubmitFields {
@@ -48,6 +53,18 @@ export interface SubmitFields {
    * @default - what the declared type derives from the payload, else none
    */
   readonly resourceId?: string | undefined;
+  /**
+   * Further keys by their names, such as `{ org: 'acme' }`: limits that are declared with `keyedBy` count by them. At
+   * most 4, with 256 bytes in all.
+   * @default - what the declared type derives from the payload, else none
+   */
+  readonly keys?: JobKeys | undefined;
+  /**
+   * The job's units by the names of limits of its type, such as `{ openai: 1200 }`, for rates that count units: whole
+   * numbers from 1 to the rate's `perJob`. A job that names none for such a limit counts `perJob`.
+   * @default - what the declared type derives from the payload, else none
+   */
+  readonly units?: JobUnits | undefined;
   /** Free text for people who look at the job, at most 256 bytes. It decides nothing. */
   readonly label?: string | undefined;
   /**
@@ -61,6 +78,18 @@ export interface SubmitFields {
    * @default - now
    */
   readonly runAt?: string | Date | undefined;
+  /**
+   * The job ends as `expired` unless it has started so long after its submission, or after its `runAt` if that is later:
+   * milliseconds, a text such as `'30s'`, or a `Duration`; 1 s to 365 days.
+   * @default - what its type declares, else it waits for any time
+   */
+  readonly expireAfter?: DurationInput | undefined;
+  /**
+   * Of the jobs of one type, fairness key, resource, keys and dedupe key, at most one waits that no worker was given yet. A request that finds it
+   * makes no job: the waiting job stands for it.
+   * @default - each request makes a job
+   */
+  readonly dedupe?: DedupeInput | undefined;
   /** Requests with the same key make one job. Without a key, a call that got no answer cannot be repeated safely. */
   readonly idempotencyKey?: string | undefined;
   /**
@@ -74,7 +103,7 @@ export interface SubmitFields {
 export interface SubmitRequest extends SubmitFields {
   /** One of the pool's job types. */
   readonly type: string;
-  /** Any JSON up to 64 KB; null if absent. */
+  /** Any JSON up to 64 KB, or up to the declared `largePayloads`; null if absent. */
   readonly payload?: unknown;
 }
 
@@ -87,12 +116,17 @@ export interface SubmitResult {
   readonly job: ClientJob;
   /** Whether an earlier, equal request made this job. */
   readonly repeated: boolean;
+  /**
+   * Absent: the request made the job, or repeats one that did. `kept`, `replaced`: a waiting job of its dedupe key stands for it, as it was or with this
+   * payload. `dropped`: a job of the key runs, and nothing was stored.
+   */
+  readonly deduplicated?: Deduplicated['kind'] | undefined;
 }
 
 /** The outcome of one request of many. */
 export type SubmitEntry =
   | ({ readonly kind: 'accepted' } & SubmitResult)
-  | { readonly kind: 'refused'; readonly error: ValidationError | ConflictError }
+  | { readonly kind: 'refused'; readonly error: ValidationError | ConflictError | BacklogFullError }
   /** The store failed, so the job may have been stored or not. With an idempotency key it can be submitted again. */
   | { readonly kind: 'failed'; readonly jobId: string; readonly error: Error };
 
@@ -100,9 +134,9 @@ export interface RunOptions extends CallOptions {
   /**
    * How long to wait for the job's end: milliseconds, a text such as `'30s'`, or a `Duration`; above 0, at most 24
    * hours.
-   * @default 300,000
+   * @default '5m'
    */
-  readonly timeoutMs?: DurationInput | undefined;
+  readonly timeout?: DurationInput | undefined;
   /**
    * Cancels the job when its last waiter gives up, by time or by signal. Only waiters of this client are counted: the
    * job continues if one of them did not set this, and waiters of other processes are not known here. A process that
@@ -118,17 +152,17 @@ export interface RunOptions extends CallOptions {
 export interface RunJobOptions extends Omit<SubmitFields, 'mode'>, RunOptions {}
 
 /** The names of the options that belong to a call, not to its job. */
-const OWN_OPTIONS = { signal: true } as const satisfies Record<keyof CallOptions, true>;
-const OWN_RUN_OPTIONS = {
+export const OWN_OPTIONS = { signal: true } as const satisfies Record<keyof CallOptions, true>;
+export const OWN_RUN_OPTIONS = {
   ...OWN_OPTIONS,
-  timeoutMs: true,
+  timeout: true,
   dieWithWaiter: true,
   onProgress: true,
 } as const satisfies Record<keyof RunOptions, true>;
 
 const SUBMIT_BATCH = 100;
 /** The actor that the job's history names when its last waiter has given up. */
-const LAST_WAITER = 'its last waiter';
+export const LAST_WAITER = 'its last waiter';
 
 export class Submissions {
   readonly #parts: ClientParts;
@@ -164,7 +198,7 @@ export class Submissions {
     const job = this.#jobOf(checked.asked, checked.context);
     const [outcome] = await withSignal(signal, () => this.#store(checked.context, [job]));
     const stored = storedJob(outcome, job);
-    return new JobHandle(this.#waits, stored.job, stored.repeated);
+    return new JobHandle(this.#waits, stored.job, stored.repeated, stored.deduplicated);
   }
 
   /** See `StoreClient.submitMany`. */
@@ -198,7 +232,7 @@ export class Submissions {
         : { request: asked, options: second };
     const {
       signal,
-      timeoutMs = WAIT_TIMEOUT_MS,
+      timeout: timeoutMs = WAIT_TIMEOUT_MS,
       dieWithWaiter = false,
       onProgress,
     } = optionsOf(SHAPES.runOptions, options);
@@ -213,27 +247,24 @@ export class Submissions {
     }
     stopIfAborted(signal);
     const job = this.#jobOf({ ...wanted, mode: 'onDemand' }, context);
-    this.#waiters.enter(job.id, dieWithWaiter);
-    let isWaiting = true;
-    const leave = (): boolean => {
-      const isLast = isWaiting && this.#waiters.leave(job.id);
-      isWaiting = false;
-      return isLast;
-    };
+    const leave = this.#waiters.enter(job.id, dieWithWaiter);
     const progress = (seen: Job): void => onProgress?.(clientJobOf(seen));
     try {
       const [outcome] = await this.#store(context, [job]);
       const stored = storedJob(outcome, job).job;
       progress(stored);
       const end = await awaitEnd(context, stored, { untilMonotonicMs, signal, onProgress: progress });
-      if (end.kind === 'missing') throw new NotFoundError({ jobId: job.id });
+      if (end.kind === 'missing') throw new NotFoundError({ jobId: stored.id });
       if (end.kind === 'ended') return await this.#succeeded(end.job);
-      const cancel = leave() ? await this.#cancel(job.id, LAST_WAITER) : undefined;
-      // The job ended while the time ran out: there is a result after all.
+      // A stored job with another id is one into which this request was merged. It stands for other requests, too, so it is not
+      // cancelled.
+      const cancel = leave() && stored.id === job.id ? await this.#cancel(job.id, LAST_WAITER) : undefined;
+      // The job ended while the time ran out, so there is a result after all.
       if (cancel?.kind === 'ended') return await this.#succeeded(cancel.job);
       const requested = cancel?.kind === 'missing' ? undefined : cancel?.kind;
-      if (end.kind === 'aborted') throw new AbortError(signal?.reason, { jobId: job.id, cancel: requested });
-      throw runTimedOut({ jobId: job.id, state: end.job.state }, timeoutMs, requested, {
+      if (end.kind === 'aborted')
+        throw new AbortError(signal?.reason, { jobId: stored.id, cancel: requested });
+      throw runTimedOut({ jobId: stored.id, state: end.job.state }, timeoutMs, requested, {
         cause: end.cause,
       });
     } finally {
@@ -241,25 +272,26 @@ export class Submissions {
     }
   }
 
-  /** The job with its result as its type's schema reads it. @throws JobFailedError, JobCancelledError */
+  /** Returns the job with its result as its type's schema reads it. @throws JobFailedError, JobCancelledError */
   async #succeeded(ended: Job): Promise<SucceededJob<unknown>> {
-    const { job, result } = successOf(await this.#waits.outcomeOf(ended));
+    const { job, result } = successOf(await outcomeOf(this.#declared, this.#parts.large, ended));
     return { ...job, result };
   }
 
   /**
-   * The checked request, and the context for it. If it does not fit the declaration, a newer one is read: its type
-   * may have just been declared.
+   * Returns the checked request, and the context for it. If the request does not fit the declaration, a newer one is
+   * read: its type may have just been declared.
    */
   async #checkedRequest(request: unknown): Promise<{
     readonly context: OperateContext;
     readonly asked: JobRequest;
     readonly json: Json;
   }> {
-    const read = requestAsJson(request, this.#parts.clock.nowMs());
+    const context = await this.#contexts.current();
+    const { clock } = this.#parts;
+    const read = requestAsJson(request, clock.nowMs(), valueBytesMax(context.configuration));
     const prepared: PreparedRequest = { ...read, json: await this.#declared.completed(read.json) };
     const { json } = prepared;
-    const context = await this.#contexts.current();
     try {
       return { context, json, asked: checkedRequest(prepared, context.configuration) };
     } catch (error) {
@@ -277,7 +309,7 @@ export class Submissions {
     return jobFrom({ ...request, traceparent }, id, context.partitionOf(fairnessKey), context.nowMs());
   }
 
-  #store(context: OperateContext, jobs: readonly Job[]): Promise<readonly CreateOutcome[]> {
+  #store(context: OperateContext, jobs: readonly Job[]): Promise<readonly SubmitOutcome[]> {
     if (this.#parts.promptStart === false) return submit(context, jobs);
     return submit(context, jobs, (store) => this.#notifier.notifyWhile(context, jobs, store));
   }
@@ -314,21 +346,32 @@ export class Submissions {
 type PreparedEntry = { readonly job: Job } | Extract<SubmitEntry, { readonly kind: 'refused' }>;
 
 function storedJob(
-  outcome: CreateOutcome | undefined,
+  outcome: SubmitOutcome | undefined,
   asked: Job,
-): { readonly job: Job; readonly repeated: boolean } {
+): { readonly job: Job; readonly repeated: boolean; readonly deduplicated?: Deduplicated['kind'] } {
   if (outcome === undefined) throw noAnswer(asked);
   const { kind, job } = outcome;
   if (kind === 'conflict') throw idempotencyKeyConflict(job.id);
-  return { job, repeated: kind === 'repeated' };
+  if (kind === 'full') throw backlogFull(outcome);
+  return { job, repeated: kind === 'repeated', ...deduplicatedIn(kind) };
 }
 
-function entryFrom(outcome: CreateOutcome | undefined, asked: Job): SubmitEntry {
+function entryFrom(outcome: SubmitOutcome | undefined, asked: Job): SubmitEntry {
   if (outcome === undefined) return failed(asked, noAnswer(asked));
   const { kind, job } = outcome;
   if (kind === 'conflict') return { kind: 'refused', error: idempotencyKeyConflict(job.id) };
-  return { kind: 'accepted', jobId: job.id, job: clientJobOf(job), repeated: kind === 'repeated' };
+  if (kind === 'full') return { kind: 'refused', error: backlogFull(outcome) };
+  return {
+    kind: 'accepted',
+    jobId: job.id,
+    job: clientJobOf(job),
+    repeated: kind === 'repeated',
+    ...deduplicatedIn(kind),
+  };
 }
+
+const deduplicatedIn = (kind: 'created' | 'repeated' | Deduplicated['kind']) =>
+  kind === 'created' || kind === 'repeated' ? {} : { deduplicated: kind };
 
 const failed = (job: Job, error: Error): SubmitEntry => ({ kind: 'failed', jobId: job.id, error });
 

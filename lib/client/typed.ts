@@ -34,19 +34,20 @@ export type TypedRequest<
 export type TypedSchedule<Declared extends Jobs> = {
   [Name in keyof Declared & string]: Omit<ScheduleRequest, 'type' | 'payload'> & {
     readonly type: Name;
-    readonly payload?: SentOf<Declared[Name]>;
-  };
+  } & (
+      | PayloadField<SentOf<Declared[Name]>>
+      | { readonly payload?: never; readonly payloadTemplate: NonNullable<unknown> }
+    );
 }[keyof Declared & string];
 
-declare const missing: unique symbol;
-/** Stands in the compiler's message about a call that names a type, and has no payload. */
-interface PayloadIsMissing<Type> {
-  readonly [missing]: Type;
-}
-
-/** The name of a type as the only argument of `submit` and `run`, if its payload may be left out. */
+/**
+ * The name of a type as the only argument of `submit` and `run`, if its payload may be left out; otherwise a sentence that
+ * the compiler's message shows.
+ */
 export type NameAlone<Declared extends Jobs, Type extends keyof Declared & string> =
-  Type extends TypeWithoutPayload<Declared> ? Type : PayloadIsMissing<Type>;
+  Type extends TypeWithoutPayload<Declared>
+    ? Type
+    : `${Type} needs a payload: give it as the second argument`;
 
 /**
  * The first of several arguments of `submit` and `run`. A wrong name is compared with the names alone, so
@@ -63,11 +64,20 @@ export type Asked<
     : TypedRequest<Declared, Type>;
 
 /** The second argument: the payload after a name, the options after a request. */
-export type PayloadOrOptions<Declared extends Jobs, Given, Options> = Given extends keyof Declared & string
-  ? SentOf<Declared[Given]>
+export type PayloadOrOptions<Declared extends Jobs, Given, Options> = [Given] extends [
+  keyof Declared & string,
+]
+  ? SentAs<Declared, Given>
   : Given extends string
     ? unknown
     : Options | undefined;
+
+/** The payload that each of the types accepts: if a name may be one of several, the payload has to fit all of them. */
+type SentAs<Declared extends Jobs, Type extends keyof Declared> = {
+  [Each in Type]: (payload: SentOf<Declared[Each]>) => void;
+}[Type] extends (payload: infer Sent) => void
+  ? Sent
+  : never;
 
 /** The type that a name or a request names. */
 export type TypeNamed<Given> = Given extends { readonly type: infer Type } ? Type : Given;

@@ -186,7 +186,7 @@ describe('jobs get, list, cancel, retime and retry', () => {
       expect(states()).toEqual(['pending', 'pending', 'pending']);
     });
 
-    it('refuses with the count where nobody can be asked', async () => {
+    it('refuses with the count where no terminal can be asked', async () => {
       const { fairlead, states } = await crowd();
       const { code, error } = await fairlead(...SELECTED);
       expect(code).toBe(2);
@@ -314,6 +314,20 @@ describe('jobs get, list, cancel, retime and retry', () => {
     const { code, error } = await fairlead('jobs', 'retry', waiting?.id ?? '');
     expect(code).toBe(1);
     expect(error).toMatch(/only failed jobs can be tried again/);
+  });
+
+  it('explain says what would hold it if something else were so', async () => {
+    const { client, fairlead, data, put, job } = counter();
+    await client.pause({ type: 'resize' });
+    const [waiting] = await put(job());
+    const id = waiting?.id ?? '';
+    const { out } = await fairlead('jobs', 'explain', id, '--if', 'type:resize.paused=false');
+    expect(out).toMatch(/^if type:resize\.paused=false, and nothing else changes:\n/);
+    expect(out).toContain('the next pass');
+    const { explanation } = (await data('jobs', 'explain', id, '--if', 'tier:standard=7')) as {
+      explanation: { waitsFor: readonly unknown[] };
+    };
+    expect(explanation.waitsFor).toEqual([{ why: 'paused', scope: 'type/resize' }]);
   });
 
   it('explain says why, in sentences and as data', async () => {
@@ -473,8 +487,8 @@ describe('pause, resume, drain and override', () => {
     [['--key', 'tenant-a'], 'key/tenant-a'],
   ])('%j is paused, listed and resumed', async (words, scope) => {
     const { fairlead, data } = counter();
-    expect((await fairlead('pause', ...words)).out).toBe(`${scope}: paused\n`);
-    expect(await data('override')).toEqual({ controls: [{ scope, paused: true }] });
+    expect((await fairlead('pause', ...words)).out).toMatch(/: paused by \S+@\S+\n$/);
+    expect(await data('override')).toMatchObject({ controls: [{ scope, paused: true }] });
     expect((await fairlead('resume', ...words)).out).toBe(`${scope}: as configured\n`);
     expect((await fairlead('override', 'list')).out).toBe('no overrides: everything is as configured\n');
   });
@@ -497,17 +511,24 @@ describe('pause, resume, drain and override', () => {
 
   it('override sets and clears caps and weights', async () => {
     const { fairlead, data } = counter();
-    expect((await fairlead('override', 'set', '--type', 'resize', '--max-concurrency', '3')).out).toBe(
-      'type/resize: cap 3\n',
-    );
     expect(
-      (await fairlead('override', 'set', '--key', 'tenant-a', '--weight', '2.5', '--max-concurrency', '1'))
-        .out,
-    ).toBe('key/tenant-a: cap 1, weight 2.5\n');
-    expect(await data('override', 'clear', '--key', 'tenant-a')).toEqual({
+      (await fairlead('override', 'set', '--type', 'resize', '--max-concurrency', '3', '--as', 'grace')).out,
+    ).toBe('type/resize: cap 3 by grace\n');
+    expect(
+      (
+        await fairlead(
+          ...['override', 'set', '--key', 'tenant-a', '--weight', '2.5', '--max-concurrency', '1'],
+          ...['--for', '10m', '--reason', 'a big import', '--as', 'grace'],
+        )
+      ).out,
+    ).toMatch(
+      /^key\/tenant-a: cap 1 by grace until \S+: a big import; weight 2.5 by grace until \S+: a big import\n$/,
+    );
+    expect((await fairlead('override', 'history')).out.split('\n')).toHaveLength(4);
+    expect(await data('override', 'clear', '--key', 'tenant-a')).toMatchObject({
       control: { scope: 'key/tenant-a', paused: false },
     });
-    expect(await data('override', 'clear', '--type', 'resize')).toEqual({
+    expect(await data('override', 'clear', '--type', 'resize')).toMatchObject({
       control: { scope: 'type/resize', paused: false },
     });
   });

@@ -1,6 +1,10 @@
 /** What a job's attempts have logged. */
-import { expect, it } from 'vitest';
-import { type LogQuery, linesIn } from '../../lib/cli/logs.ts';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { json } from 'node:stream/consumers';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { type LogQuery, linesIn, readLogs } from '../../lib/cli/logs.ts';
 import { FAILED } from '../stage/stage.ts';
 import { counter } from './desk.ts';
 
@@ -88,4 +92,64 @@ it('reads the pages of a log group up to the limit, also behind an empty one', a
   const filter = { logGroupName: '/aws/lambda/f', filterPattern: `"${REQUEST}"`, limit: 3 };
   const times = { startTime: 1_000, endTime: 2_000 };
   expect(asked).toEqual([undefined, 'p', 'q'].map((nextToken) => ({ ...filter, ...times, nextToken })));
+});
+
+/** What an endpoint of AWS answers. */
+type Answer = (request: IncomingMessage) => { readonly status: number; readonly body: object };
+
+/** An endpoint that the environment names until the test is over, and what it was asked. */
+async function endpoint(answer: Answer) {
+  const asked: { readonly path: string | undefined; readonly target: unknown; readonly body: unknown }[] = [];
+  const server = createServer(async (request, response) => {
+    const { url: path, headers } = request;
+    const body = request.method === 'POST' ? await json(request) : undefined;
+    asked.push({ path, target: headers['x-amz-target'], body });
+    const { status, body: answered } = answer(request);
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answered));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const environment = {
+    AWS_ENDPOINT_URL: `http://127.0.0.1:${port}`,
+    AWS_REGION: 'us-east-1',
+    AWS_ACCESS_KEY_ID: 'test',
+    AWS_SECRET_ACCESS_KEY: 'test',
+  };
+  for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
+  return { asked, close: () => void server.close() };
+}
+
+describe('the logs of a function', () => {
+  afterEach(() => void vi.unstubAllEnvs());
+
+  it.each([
+    ['/own/group', { LoggingConfig: { LogGroup: '/own/group' } }],
+    ['/aws/lambda/f', {}],
+  ])('are read from the group that its configuration names: %s', async (logGroupName, configuration) => {
+    const events = [{ timestamp: 5, message: 'a line' }];
+    const { asked, close } = await endpoint(({ method }) => ({
+      status: 200,
+      body: method === 'GET' ? configuration : { events },
+    }));
+    expect(await readLogs(QUERY)).toEqual([{ atMs: 5, text: 'a line' }]);
+    close();
+    expect(asked).toMatchObject([
+      { path: '/2015-03-31/functions/f/configuration' },
+      {
+        target: 'Logs_20140328.FilterLogEvents',
+        body: { logGroupName, filterPattern: `"${REQUEST}"`, startTime: 1_000, endTime: 2_000, limit: 3 },
+      },
+    ]);
+  });
+
+  it('say which rights are needed if they cannot be read', async () => {
+    const { close } = await endpoint(() => ({ status: 403, body: { message: 'not authorized' } }));
+    await expect(readLogs(QUERY)).rejects.toMatchObject({
+      name: 'MisconfiguredError',
+      message: expect.stringMatching(
+        /^the logs of f cannot be read \(not authorized\).*lambda:GetFunctionConfiguration and logs:FilterLogEvents$/,
+      ),
+    });
+    close();
+  });
 });

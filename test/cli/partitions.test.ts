@@ -98,7 +98,7 @@ describe('fairlead override', () => {
   it('puts, shows and takes away a cap of the whole pool', async () => {
     const { on } = parted();
     await on.fairlead('override', 'set', '--type', 'resize', '--max-concurrency', '4');
-    expect(await on.data('override')).toEqual({
+    expect(await on.data('override')).toMatchObject({
       controls: [{ scope: 'type/resize', paused: false, maxConcurrency: 4 }],
     });
     await on.fairlead('override', 'clear', '--type', 'resize');

@@ -89,12 +89,14 @@ async function crowded(): Promise<{
 function argumentsOf(command: string, option: string): readonly string[] {
   const [words] = DOCUMENTS[command] ?? [];
   if (command === 'jobs submit') return option === '--file' ? [] : ['resize'];
+  if (command === 'fleet-worker') return ['--forward', 'http://127.0.0.1:8080'];
   if (command === 'schedules put' && option === '--file') return [NIGHTLY];
   return words?.({ failed: 'f', waiting: 'w' }) ?? [];
 }
 
 const SURROUNDINGS: Partial<Surroundings> = {
   readLogs: async ({ fromMs }) => [{ atMs: fromMs, text: LONG }],
+  testWorker: async () => [{ promise: 'a job is answered', failure: LONG }],
   readStack: async () => ({
     outputs: { TableName: 't', BusName: 'b', WakeQueueUrl: 'https://sqs.eu-west-1.amazonaws.com/1/w' },
     region: 'eu-west-1',
@@ -152,6 +154,7 @@ const DOCUMENTS: Readonly<Record<string, readonly [Asked, readonly string[]]>> =
   resume: [() => ['--pool'], ['control']],
   drain: [() => ['--tier', 'standard', '--timeout', '2s'], ['drained']],
   'override list': [() => [], ['controls']],
+  'override history': [() => [], ['controls']],
   'override set': [() => ['--pool', '--max-concurrency', '1'], ['control']],
   'override clear': [() => ['--pool'], ['control']],
   'schedules put': [() => [NIGHTLY, '--every', '1h', '--type', 'resize'], ['outcome', 'schedule']],
@@ -167,10 +170,11 @@ const DOCUMENTS: Readonly<Record<string, readonly [Asked, readonly string[]]>> =
   'queues purge': [() => ['ingest', '--yes'], ['queue', 'purged']],
   'outcomes publish': [() => ['--since', SINCE], ['outcomes', 'dryRun']],
   env: [() => ['--stack', 'Orders'], ['environment']],
+  'test-worker': [() => ['http://127.0.0.1:8080'], ['checks']],
   simulate: [() => [fileOf(JSON.stringify(SCENARIO))], ['schema', 'results']],
 };
-/** A stream of lines, and a script for a shell. */
-const WITHOUT_DOCUMENT = ['dispatcher', 'complete'];
+/** Streams of lines, and a script for a shell. */
+const WITHOUT_DOCUMENT = ['dispatcher', 'fleet-worker', 'dashboard', 'dev', 'mcp', 'complete'];
 
 /** Runs a command on a crowd of its own; a job that it waits for is done meanwhile. */
 async function asked(
@@ -217,6 +221,25 @@ describe.each(Object.entries(DOCUMENTS))('fairlead %s', (command, [, roots]) => 
     const wide = await asked(command, 50, [], ...[['--wide']]);
     if (rows(narrow.out).length === 0 || command === 'schedules next') return;
     expect(wide.out).not.toMatch(/…|no room for/);
+  });
+
+  it('has numbers at the right of their columns, and texts at the left', async () => {
+    const { out } = await asked(command, 50, [], ['--wide']);
+    const tables = out.split(/^┌.*$/m).map((text) =>
+      text
+        .split('\n')
+        .filter((line) => line.startsWith('│'))
+        .map((line) => line.split('│').slice(1, -1)),
+    );
+    for (const [heads = [], ...rows] of tables)
+      for (const [column, head] of heads.entries()) {
+        const cells = rows.map((row) => row[column] ?? '').filter((cell) => cell.trim() !== '');
+        const areNumbers = cells.every((cell) => /^ *[\d.,]+( [a-z]{1,3})? *$/.test(cell));
+        const areTexts = cells.some((cell) => /^ *[a-z]{2}/i.test(cell));
+        if (areNumbers && cells.length > 0)
+          for (const cell of [head, ...cells]) expect(cell, out).toMatch(/\S $/);
+        if (areTexts) for (const cell of [head, ...cells]) expect(cell, out).toMatch(/^ \S/);
+      }
   });
 
   it('prints one document that names what it holds, with --json before the verb as behind it', async () => {

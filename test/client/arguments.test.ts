@@ -100,7 +100,7 @@ const CASES: readonly Case[] = [
       ] as readonly [string, (client: StoreClient, bad: never) => unknown][]
     ).map(([verb, call]) => [`${verb}: id`, call, bad, 'jobId'] as const),
   ),
-  ...[null, 5, 'fast', [], { timeout: 5 }, { signal: {} }, { signal: null }].flatMap((bad) =>
+  ...[null, 5, 'fast', [], { timeoutMs: 5 }, { signal: {} }, { signal: null }].flatMap((bad) =>
     (
       [
         ['submit', (client, options) => client.submit(GOOD, options)],
@@ -131,15 +131,15 @@ const CASES: readonly Case[] = [
     (timeoutMs): Case[] => [
       [
         'run: timeout',
-        (client, bad) => client.run(GOOD, { timeoutMs: bad }),
+        (client, bad) => client.run(GOOD, { timeout: bad }),
         timeoutMs,
-        'options.timeoutMs',
+        'options.timeout',
       ] as const,
       [
         'drain: timeout',
-        (client, bad) => client.drain('pool', { timeoutMs: bad }),
+        (client, bad) => client.drain('pool', { timeout: bad }),
         timeoutMs,
-        'options.timeoutMs',
+        'options.timeout',
       ] as const,
     ],
   ),
@@ -245,6 +245,8 @@ const CASES: readonly Case[] = [
       [{ state: 'done' }, 'filter.state'],
       [{ state: 'succeeded' }, 'filter.type'],
       [{ state: 'cancelled' }, 'filter.type'],
+      [{ state: 'any' }, 'filter.tags'],
+      [{ state: 'any', tags: { order: '4711' } }, 'filter.tags'],
       [{ state: 'succeeded', type: 'resize' }, 'filter.type'],
       [{ state: 'succeeded', type: 'resize', since: '2027-01-31' }, 'filter.since'],
       [{ state: 'pending', since: '2027-01-31T08:00:00Z' }, 'filter.since'],

@@ -5,7 +5,7 @@ import type { ClientParts } from '../../lib/client/contexts.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { PoolInput } from '../../lib/core/pool-input.ts';
 import type { Jobs } from '../../lib/jobs/jobs.ts';
-import { FAILED, type Stage, type StageOptions, type Started, stage } from '../stage/stage.ts';
+import { FAILED, type Stage, type StageOptions, type Started, stage, storeWith } from '../stage/stage.ts';
 
 /** Two tiers, two types of one conflict group, a Lambda fleet and one whose workers register. */
 export const POOL: PoolInput = {
@@ -115,4 +115,20 @@ export async function errorOf(work: Promise<unknown>): Promise<Error> {
     throw new Error(`not an error: ${String(error)}`);
   }
   throw new Error('it was not rejected');
+}
+
+/** A client that counts the reads of the store, in requests. */
+export function counting(scene: Desk) {
+  const reads: (readonly string[])[] = [];
+  const store = storeWith(scene.store, {
+    lookUpJobs: (request) => {
+      reads.push(request.ids);
+      return scene.store.lookUpJobs(request);
+    },
+    getJobs: (request) => {
+      reads.push(request.ids);
+      return scene.store.getJobs(request);
+    },
+  });
+  return { reads, client: scene.anotherClient({ store }) };
 }

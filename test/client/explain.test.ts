@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { explanationText } from '../../lib/cli/explanation.ts';
+import type { ExplainOptions } from '../../lib/client/client.ts';
+import { expireDue } from '../../lib/dispatch/pass/expire.ts';
 import type { LiveExplanation } from '../../lib/operate/explain.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { onlyJob } from '../testing/received.ts';
@@ -30,6 +32,57 @@ describe('explaining a job', () => {
     const { waitsFor, position } = await explained(scene, job?.id, /its time: .*, in 1\.5 min/);
     expect(waitsFor).toEqual([{ why: 'time', untilMs }]);
     expect(position).toBeUndefined();
+  });
+
+  it('that expires says until when it must start, and once that is over that it ends', async () => {
+    const scene = desk();
+    await scene.client.pause('pool');
+    const { jobId } = await scene.client.submit({ type: 'resize', expireAfter: '30s' });
+    const expireAtMs = scene.time.nowMs + 30_000;
+    await scene.advance(10_000);
+    await explained(
+      scene,
+      jobId,
+      /end of a pause: pool .*\n(.*\n)*it expires unless it starts by .*, within 20 s/,
+    );
+    await scene.advance(25_000);
+    const over = await explained(scene, jobId, /a pass that ends it as expired: .* over 5 s ago/);
+    expect(over).toMatchObject({ waitsFor: [{ why: 'expiry', sinceMs: expireAtMs }], state: 'pending' });
+    expect(over.latestStartAtMs).toBeUndefined();
+    await expireDue(scene.main);
+    expect((await explained(scene, jobId, /is expired/)).waitsFor).toEqual([]);
+  });
+
+  it('that its handler has parked says until when, and that it holds nothing', async () => {
+    const scene = desk();
+    await scene.client.submit({ type: 'resize', resourceId: 'summer' });
+    const untilMs = scene.time.nowMs + 15 * 60_000;
+    await scene.pass();
+    const [started] = await scene.startEverywhere();
+    const job = started?.job;
+    if (job === undefined) throw new Error('nothing was started');
+    await scene.store.endUnfinished({
+      job,
+      verdict: { kind: 'retry', runAtMs: untilMs, parkedState: { step: 2 } },
+      as: 'parked',
+      nowMs: scene.time.nowMs,
+      expiresAtMs: untilMs,
+    });
+    const { waitsFor } = await explained(
+      scene,
+      job.id,
+      /its handler parked it: .*, in 15 min; it holds no slot and no conflict key, and its state is kept/,
+    );
+    expect(waitsFor).toEqual([{ why: 'parked', untilMs, hasState: true }]);
+    // Once its time has come it waits as any other.
+    await scene.advance(15 * 60_000);
+    const [again] = await scene.work({
+      kind: 'retry',
+      runAtMs: scene.time.nowMs + 60_000,
+      error: { name: 'E', message: 'e' },
+    });
+    if (again !== undefined)
+      expect((await scene.client.explain(again.id)).waitsFor).toMatchObject([{ why: 'time' }]);
   });
 
   it('that can start waits for the next pass', async () => {
@@ -345,5 +398,120 @@ describe('explaining a job', () => {
     const client = scene.anotherClient({ configuration: { ...scene.configuration, types } });
     const explanation = await client.explain(job?.id ?? '');
     expect(explanation.waitsFor).toEqual([{ why: 'unknownType', type: 'resize' }]);
+  });
+});
+
+describe('explaining what would be under another override', () => {
+  const LIMITED = {
+    pool: {
+      types: { resize: { limits: ['openai', 'org'] }, report: {} },
+      limits: { openai: { total: 4, perKey: 1 }, org: { keyedBy: 'org', perKey: 1 } },
+      tiers: [{ tier: 'standard' }],
+      fleets: { images: { types: ['resize', 'report'], slots: 3 } },
+    },
+  };
+  const of = { type: 'resize', fairnessKey: 'acme', keys: { org: 'o1' } };
+  const scene = async () => {
+    const on = desk(LIMITED);
+    await on.put(on.job(of));
+    await on.pass();
+    await on.startEverywhere();
+    const [job] = await on.put(on.job(of));
+    const supposing = async (supposed: ExplainOptions['if']): Promise<readonly unknown[]> => {
+      const before = on.everything();
+      const { waitsFor } = await on.client.explain(job?.id ?? '', { if: supposed });
+      expect(on.everything()).toBe(before);
+      return waitsFor;
+    };
+    return { on, job, supposing };
+  };
+  const BY_KEY = { why: 'cap', scope: 'limit/openai/acme', cap: 1, running: 1 };
+  const BY_ORG = { why: 'cap', scope: 'limit/org/o1', cap: 1, running: 1 };
+
+  it('says what still holds the job, and that it starts once nothing does', async () => {
+    const { on, job, supposing } = await scene();
+    const both = (await on.client.explain(job?.id ?? '')).waitsFor;
+    expect(both).toEqual([BY_KEY, BY_ORG]);
+    expect(await supposing({ scope: { limit: 'openai', key: true }, maxConcurrency: 6 })).toEqual([BY_ORG]);
+    expect(await supposing({ scope: { limit: 'org', key: true }, maxConcurrency: 2 })).toEqual([BY_KEY]);
+    expect(await supposing({ scope: { limit: 'org', key: 'o2' }, maxConcurrency: 2 })).toEqual(both);
+    await on.client.override({ limit: 'org', key: 'o1' }, { maxConcurrency: 2 });
+    expect(await supposing({ scope: { limit: 'openai', key: 'acme' }, maxConcurrency: 2 })).toEqual([
+      { why: 'pass' },
+    ]);
+    expect(await supposing({ scope: { limit: 'org', key: 'o1' }, maxConcurrency: null })).toEqual(both);
+    expect(await supposing({ scope: { type: 'resize' }, paused: true })).toContainEqual({
+      why: 'paused',
+      scope: 'type/resize',
+    });
+  });
+
+  it('says how many units a rate has used, and which of them a job may have', async () => {
+    const on = desk({
+      pool: {
+        types: { resize: { limits: ['openai'] }, report: {} },
+        limits: { openai: { rate: { units: 10, perJob: 4, per: '1m' } } },
+        fleets: { images: { types: ['resize', 'report'], slots: 9 } },
+      },
+    });
+    await on.put(on.job({ type: 'resize' }), on.job({ type: 'resize', units: { openai: 3 } }));
+    await on.pass();
+    await on.startEverywhere();
+    const [job] = await on.put(on.job({ type: 'resize', units: { openai: 1 } }));
+    const explanation = await on.client.explain(job?.id ?? '');
+    const rate = { why: 'rate', scope: 'limit/openai', used: 7, most: 10, perJob: 4, perMs: 60_000 };
+    expect(explanation.waitsFor).toMatchObject([rate]);
+    const text = explanationText(explanation);
+    expect(text).toMatch(
+      /limit\/openai, which has used 7 of 10 units, of which a job may have 4, within 1 min/,
+    );
+    expect(text).toContain('units: openai=1');
+    const supposed = { scope: { limit: 'openai' }, maxConcurrency: 9 } as const;
+    expect((await on.client.explain(job?.id ?? '', { if: supposed })).waitsFor).toMatchObject([rate]);
+  });
+
+  it('lifts a pause or a rest, and says what stands before the job then', async () => {
+    const on = desk({
+      pool: { ...LIMITED.pool, fleets: { images: { types: ['resize', 'report'], slots: 1 } } },
+    });
+    await on.client.pause({ type: 'report' });
+    const first = on.job({ type: 'report', fairnessKey: 'a', priority: 5 });
+    const [, job] = await on.put(first, on.job({ type: 'report', fairnessKey: 'a' }));
+    const { waitsFor } = await on.client.explain(job?.id ?? '', {
+      if: { scope: { type: 'report' }, paused: false },
+    });
+    expect(waitsFor).toEqual([{ why: 'turn', before: [first.id] }]);
+    for (const partition of [0])
+      await on.store.rest({ partition, scope: 'type/resize', untilMs: on.time.nowMs + 60_000 });
+    const [rested] = await on.put(on.job(of));
+    const supposed = await on.client.explain(rested?.id ?? '', {
+      if: { scope: { type: 'resize' }, paused: false },
+    });
+    expect(supposed.waitsFor).toEqual([{ why: 'pass' }]);
+  });
+
+  it.each<readonly [string, unknown, string]>([
+    ['nothing', {}, 'options.if.scope'],
+    ['a text', 'limit:openai.perKey=6', 'options.if'],
+    ['a scope alone', { scope: 'pool' }, 'options.if'],
+    ['two scopes', { scope: { tier: 'standard', type: 'resize' }, paused: true }, 'options.if.scope'],
+    ['an unknown limit', { scope: { limit: 'opnai' }, maxConcurrency: 6 }, 'options.if.scope.limit'],
+    ['an unknown type', { scope: { type: 'resise' }, paused: false }, 'options.if.scope.type'],
+    ['a cap of 0', { scope: { limit: 'openai' }, maxConcurrency: 0 }, 'options.if.maxConcurrency'],
+    [
+      'a cap that is a text',
+      { scope: { limit: 'openai' }, maxConcurrency: '6' },
+      'options.if.maxConcurrency',
+    ],
+    ['a weight of a limit', { scope: { limit: 'openai', key: true }, weight: 2 }, 'options.if.weight'],
+    ['an end', { scope: 'pool', paused: false, for: '10m' }, 'options.if.for'],
+    ['a rate', { scope: { limit: 'openai' }, rate: 5 }, 'options.if.rate'],
+  ])('refuses to suppose %s', async (_, supposed, field) => {
+    const { on, job } = await scene();
+    const options = { if: supposed } as ExplainOptions;
+    expect(await errorOf(on.client.explain(job?.id ?? '', options))).toMatchObject({
+      name: 'ValidationError',
+      field,
+    });
   });
 });

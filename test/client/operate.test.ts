@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ConflictError, NotFoundError } from '../../lib/client/errors.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
+import { settingsOf } from '../fixtures/controls.ts';
 import { FAILED, storeWith } from '../stage/stage.ts';
 import { allOf, desk, errorOf, POOL } from './desk.ts';
 
@@ -223,6 +225,23 @@ describe('trying a failed job again', () => {
     expect([...store.everyJob()]).toHaveLength(2);
   });
 
+  it('is refused if a deployment has lowered what one job may have', async () => {
+    const limits = (perJob: number) => ({ openai: { rate: { units: 100, perJob, per: '1m' } } });
+    const pool = { ...POOL, types: { ...POOL.types, resize: { limits: ['openai'] } }, limits: limits(50) };
+    const { client, anotherClient, deadLetter } = desk({ pool });
+    const failed = await deadLetter({ type: 'resize', units: { openai: 50 } });
+    const after = anotherClient({ configuration: resolveConfiguration({ ...pool, limits: limits(20) }) });
+    const refused = await errorOf(after.retry(failed.id));
+    expect(refused).toMatchObject({
+      name: 'ValidationError',
+      message: expect.stringMatching(/^units.openai.*at most 20/),
+    });
+    expect(await allOf(after.redriveDeadLetters({}))).toMatchObject([
+      { kind: 'skipped', reason: expect.stringContaining('at most 20') },
+    ]);
+    expect(await client.retry(failed.id)).toMatchObject({ repeated: false });
+  });
+
   it('reaches a line that was retired meanwhile', async () => {
     const { client, deadLetter, store, advance, pass, stateOf } = desk();
     const failed = await deadLetter();
@@ -419,7 +438,7 @@ describe('overriding', () => {
   it('a cap holds from the next pass on, and goes back to what is configured', async () => {
     const { client, put, job, pass, held } = desk();
     await put(...Array.from({ length: 4 }, () => job()));
-    expect(await client.override({ type: 'resize' }, { maxConcurrency: 1 })).toEqual({
+    expect(settingsOf(await client.override({ type: 'resize' }, { maxConcurrency: 1 }))).toEqual({
       scope: 'type/resize',
       paused: false,
       maxConcurrency: 1,
@@ -432,6 +451,37 @@ describe('overriding', () => {
     expect(held()).toHaveLength(2);
   });
 
+  it('ends by itself, with a wake, and says who, why and until when', async () => {
+    const { client, put, job, pass, held, wakes, advance, time } = desk();
+    await put(...Array.from({ length: 4 }, () => job()));
+    const reason = 'the API is slow';
+    await client.override({ type: 'resize' }, { maxConcurrency: 1, for: '20s', reason }, { actor: 'ada' });
+    await pass();
+    expect(held()).toHaveLength(1);
+    const untilMs = time.nowMs + 20_000;
+    expect(await client.controls()).toMatchObject([
+      { scope: 'type/resize', maxConcurrency: 1, changes: [{ to: 1, untilMs, reason, by: 'ada' }] },
+    ]);
+    await advance(20_000);
+    expect(wakes.length).toBeGreaterThan(0);
+    expect(await client.controls()).toEqual([]);
+    expect(await client.controls({ history: true })).toMatchObject([
+      { scope: 'type/resize', paused: false, changes: [{ reason }] },
+    ]);
+    await pass();
+    expect(held()).toHaveLength(2);
+  });
+
+  it('may be above what is declared, and says so', async () => {
+    const { anotherClient, configuration } = desk();
+    const types = configuration.types.map((type) => ({ ...type, maxConcurrency: 2 }));
+    const client = anotherClient({ configuration: { ...configuration, types } });
+    const raised = await client.override({ type: 'resize' }, { maxConcurrency: 9 });
+    expect(raised).toMatchObject({ maxConcurrency: 9, aboveDeclared: 2 });
+    const equal = await client.override({ type: 'resize' }, { maxConcurrency: 2 });
+    expect(equal).not.toHaveProperty('aboveDeclared');
+  });
+
   it('keeps what is not named', async () => {
     const { client } = desk();
     const scope = { fairnessKey: 'tenant-a' };
@@ -439,8 +489,8 @@ describe('overriding', () => {
     await client.override(scope, { weight: 2.5 });
     await client.pause(scope);
     const all = { scope: 'key/tenant-a', paused: true, maxConcurrency: 3, weight: 2.5 };
-    expect(await client.controls()).toEqual([all]);
-    expect(await client.override(scope, { weight: null })).toEqual({
+    expect((await client.controls()).map(settingsOf)).toEqual([all]);
+    expect(settingsOf(await client.override(scope, { weight: null }))).toEqual({
       scope: 'key/tenant-a',
       paused: true,
       maxConcurrency: 3,
@@ -458,7 +508,9 @@ describe('overriding', () => {
       ),
     );
     expect(shares).toEqual([7, 7, 7]);
-    expect(await client.controls()).toEqual([{ scope: 'pool', paused: false, maxConcurrency: 7 }]);
+    expect((await client.controls()).map(settingsOf)).toEqual([
+      { scope: 'pool', paused: false, maxConcurrency: 7 },
+    ]);
   });
 });
 
@@ -483,7 +535,7 @@ describe('draining', () => {
     expect(seen.at(-1)).toBe(0);
     await pass();
     expect(await startEverywhere()).toEqual([]);
-    expect(await client.controls()).toEqual([{ scope: 'type/resize', paused: true }]);
+    expect((await client.controls()).map(settingsOf)).toEqual([{ scope: 'type/resize', paused: true }]);
   });
 
   it('counts jobs of the scope only', async () => {
@@ -516,14 +568,14 @@ describe('draining', () => {
     await put(job());
     await pass();
     await startEverywhere();
-    const error = await finish(errorOf(client.drain('pool', { timeoutMs: 2_000 })));
+    const error = await finish(errorOf(client.drain('pool', { timeout: 2_000 })));
     expect(error).toMatchObject({ name: 'WaitTimeoutError', running: 1, scope: 'pool' });
-    expect(await client.controls()).toEqual([{ scope: 'pool', paused: true }]);
+    expect((await client.controls()).map(settingsOf)).toEqual([{ scope: 'pool', paused: true }]);
   });
 
   it('says if no dispatcher has confirmed it', async () => {
     const { client, finish } = desk();
-    const error = await finish(errorOf(client.drain('pool', { timeoutMs: 2_000 })));
+    const error = await finish(errorOf(client.drain('pool', { timeout: 2_000 })));
     expect(error).toMatchObject({ name: 'WaitTimeoutError', running: 0 });
     expect(error.message).toContain('no dispatcher');
   });
@@ -566,7 +618,7 @@ describe('two operators who change the same thing in the same moment', () => {
   it('both succeed if they want the same', async () => {
     const { client, anotherClient } = desk();
     const paused = await Promise.all([client.pause('pool'), anotherClient().pause('pool')]);
-    expect(paused).toEqual([1, 2].map(() => ({ scope: 'pool', paused: true })));
+    expect(paused.map(settingsOf)).toEqual([1, 2].map(() => ({ scope: 'pool', paused: true })));
   });
 
   it('end no drain unseen: one whose pause was ended in the moment it began is told so', async () => {

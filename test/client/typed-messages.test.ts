@@ -19,13 +19,36 @@ const MISTAKES: readonly (readonly [call: string, says: RegExp])[] = [
   ],
   ["client.submit('report', { moth: 3 });", /'moth' does not exist in type '\{ month: number; \}'/],
   ["client.submit('report', { month: 'May' });", /Type 'string' is not assignable to type 'number'/],
-  ["client.submit('report');", /'PayloadIsMissing<"report">/],
+  ["client.submit('report');", /'"report"' .*"report needs a payload: give it as the second argument"/],
   ["client.submit({ type: 'report' });", /'\{ type: "report"; \}' .*readonly payload: \{ month: number; \}/],
   ["client.submit('report', { month: 3 }, { runat: '+10m' });", /'runat' .*Did you mean to write 'runAt'\?/],
   [
-    "client.run('report', { month: 3 }, { timeout: '1m' });",
-    /'timeout' does not exist in type 'RunJobOptions'/,
+    "client.run('report', { month: 3 }, { timeoutMs: '1m' });",
+    /'timeoutMs' does not exist in type 'RunJobOptions'\. Did you mean to write 'timeout'\?|'timeoutMs' .*'RunJobOptions'/,
   ],
+  [
+    "client.submitMany([{ type: 'reprot', payload: { month: 3 } }]);",
+    /Type '"reprot"' is not assignable to type '"report" \| "thumbnail"'. Did you mean '"report"'\?/,
+  ],
+  [
+    "client.submitMany([{ type: 'report', payload: { month: 'May' } }]);",
+    /Type 'string' is not assignable to type 'number'/,
+  ],
+  [
+    "client.schedules.put('monthly', { cron: '0 8 1 * *', type: 'reprot', payload: { month: 3 } });",
+    /Type '"reprot"' is not assignable to type '"report" \| "thumbnail"'. Did you mean '"report"'\?/,
+  ],
+  [
+    "client.schedules.put('monthly', { cron: '0 8 1 * *', type: 'report', payload: { month: 'May' } });",
+    /Type 'string' is not assignable to type 'number'/,
+  ],
+  [
+    "only(jobs, 'reprot');",
+    /Argument of type '"reprot"' is not assignable to parameter of type '"report" \| "thumbnail"'/,
+  ],
+  ['job<{ at: Date }>();', /JSON holds no Date: send its text/],
+  ['job<{ pages: readonly Set<string>[] }>();', /JSON holds no Set: send a list/],
+  ['job<{ pages: Map<string, number> }>();', /JSON holds no Map: send an object or a list/],
   [
     "client.submit('thumbnail', { key: 'a' }).then((handle) => handle.result()).then(({ with: it }) => it);",
     /Property 'with' does not exist on type '\{ width: number; \}'/,
@@ -34,7 +57,7 @@ const MISTAKES: readonly (readonly [call: string, says: RegExp])[] = [
 
 const SCENE = `
 import type { StoreClient } from '${project}/lib/client/client.ts';
-import { defineJobs, job } from '${project}/lib/jobs/jobs.ts';
+import { defineJobs, job, only } from '${project}/lib/jobs/jobs.ts';
 const jobs = defineJobs({
   thumbnail: job<{ key: string }, { width: number }>(),
   report: job<{ month: number }, { url: string }>(),

@@ -91,13 +91,19 @@ const CASES: readonly (readonly [
     /unknown field "runat"\. Did you mean "runAt"\? Known/,
   ],
   [
+    'a misspelt option of run',
+    (client) => client.run('resize', GOOD, { timout: '1m' }),
+    'timout',
+    /unknown field "timout"\. Did you mean "timeout"\? Known here: priority, .*, runAt, .*, signal, timeout, dieWithWaiter, onProgress/,
+  ],
+  [
     'a payload among the options',
     options({ payload: 1 }),
     'options.payload',
     /argument of its own.*leave it out/,
   ],
   ['a type among the options', options({ type: 'a' }), 'options.type', /argument of its own.*leave it out/],
-  ['an option of run', options({ timeoutMs: 5 }), 'timeoutMs', /unknown field "timeoutMs".*Known here/],
+  ['an option of run', options({ timeout: 5 }), 'timeout', /unknown field "timeout".*Known here/],
   ['a signal that is none', options({ signal: 'stop' }), 'options.signal', /must be an AbortSignal/],
   ['a time that is milliseconds', options({ runAt: 1_800_000_000_000 }), 'runAt', /such as 2027-01-31T08/],
   ['a delay without a sign', options({ runAt: '10m' }), 'runAt', /such as 2027-01-31T08/],
@@ -115,8 +121,8 @@ const CASES: readonly (readonly [
   ],
   [
     'a run without end',
-    (client) => client.run('resize', GOOD, { timeoutMs: '25h' }),
-    'options.timeoutMs',
+    (client) => client.run('resize', GOOD, { timeout: '25h' }),
+    'options.timeout',
     /above 0 and at most 24 hours: milliseconds, a text such as '30s'.*"25h"/,
   ],
   [

@@ -3,9 +3,14 @@ import { describe, expect, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import { SchedulerClient } from '../../lib/client/aws.ts';
 import type { StoreClient } from '../../lib/client/client.ts';
+import type { OutcomeOf } from '../../lib/client/events.ts';
 import { ValidationError } from '../../lib/core/errors.ts';
 import type { PoolInput } from '../../lib/core/pool-input.ts';
-import { defineJobs, type Jobs, job, type StandardSchema } from '../../lib/jobs/jobs.ts';
+import { defineJobs, type Jobs, job, only, type StandardSchema } from '../../lib/jobs/jobs.ts';
+import { CostCount } from '../../lib/testing/cost.ts';
+import { readHandling } from '../../lib/worker/handlers.ts';
+import { runJob } from '../../lib/worker/run-job.ts';
+import { onlyJob } from '../testing/received.ts';
 import { desk, errorOf, POOL, startedOf, storedJob } from './desk.ts';
 
 const JOBS = defineJobs({
@@ -33,7 +38,11 @@ const pauseAll = <Declared extends Jobs>(client: StoreClient<Declared>): Promise
   client.pause('pool');
 
 /** Calls that the compiler judges, and nothing makes. */
-const judged = (client: StoreClient<typeof JOBS>, untyped: StoreClient): readonly (() => unknown)[] => [
+const judged = (
+  client: StoreClient<typeof JOBS>,
+  untyped: StoreClient,
+  either: 'resize' | 'report',
+): readonly (() => unknown)[] => [
   () => client.submit('resize', { owner: 'a' }),
   () => client.submit('report', { month: 3 }, { runAt: '+10m', label: 'March' }),
   () => client.submit({ type: 'report', payload: { month: 3 }, runAt: new Date() }),
@@ -41,7 +50,7 @@ const judged = (client: StoreClient<typeof JOBS>, untyped: StoreClient): readonl
   () => client.submit('ping'),
   () => client.submit('ping', undefined, { priority: 3 }),
   () => client.submit({ type: 'ping' }),
-  () => client.run('report', { month: 3 }, { timeoutMs: '30s' }),
+  () => client.run('report', { month: 3 }, { timeout: '30s' }),
   () => client.submitMany([{ type: 'ping' }, { type: 'report', payload: { month: 3 } }]),
   () => client.schedules.put('nightly', { every: '1d', type: 'report', payload: { month: 3 } }),
   () => [pauseAll(client), pauseAll(untyped)],
@@ -78,13 +87,30 @@ const judged = (client: StoreClient<typeof JOBS>, untyped: StoreClient): readonl
   () => client.submitMany([{ type: 'ping' }, { type: 'report', payload: { owner: 'a' } }]),
   // @ts-expect-error - a wrong field of the payload
   () => client.schedules.put('nightly', { every: '1d', type: 'report', payload: { month: 'March' } }),
+  () =>
+    client.schedules.put('nightly', {
+      every: '1d',
+      type: 'report',
+      payloadTemplate: { month: '{{scheduledAt}}' },
+    }),
+  () => client.schedules.put('nightly', { every: '1d', type: 'ping' }),
+  // @ts-expect-error - no payload
+  () => client.schedules.put('nightly', { every: '1d', type: 'report' }),
+  // @ts-expect-error - the payload of one of two types
+  () => client.submit(either, { month: 3 }),
+  // @ts-expect-error - the payload of one of two types
+  () => client.submit({ type: either, payload: { month: 3 } }),
+  // @ts-expect-error - the payload of one of two types
+  () => client.run(either, { owner: 'a' }),
+  () => client.submit(either, { owner: 'a', month: 3 }),
+  () => (either === 'report' ? client.submit(either, { month: 3 }) : client.submit(either, { owner: 'a' })),
   // @ts-expect-error - a request needs its type
   () => untyped.submit({ payload: 1 }),
 ];
 
 describe('the compiler', () => {
   it('checks names, payloads and options, and knows results', () => {
-    expect(judged).toHaveLength(2);
+    expect(judged).toHaveLength(3);
     type Typed = StoreClient<typeof JOBS>;
     const report = (client: Typed) => client.submit('report', { month: 3 });
     const asked = (client: Typed) => client.submit({ type: 'resize', payload: { owner: 'a' } });
@@ -99,6 +125,17 @@ describe('the compiler', () => {
     expectTypeOf<ResultOfHandle<typeof untyped>>().not.toBeAny();
   });
 
+  it('tells the events of outcomes apart by type and state', () => {
+    type Outcome = OutcomeOf<typeof JOBS>;
+    type Report = Extract<Outcome, { readonly type: 'report' }>;
+    type Succeeded = Extract<Report, { readonly state: 'succeeded' }>;
+    expectTypeOf<Outcome['type']>().toEqualTypeOf<'resize' | 'report' | 'ping'>();
+    expectTypeOf<Succeeded['result']>().toEqualTypeOf<{ readonly url: string } | undefined>();
+    expectTypeOf<Extract<Report, { readonly state: 'failed' }>['error']['message']>().toEqualTypeOf<string>();
+    // @ts-expect-error A report that failed has no result.
+    expectTypeOf<Extract<Report, { readonly state: 'failed' }>['result']>();
+  });
+
   it('tells jobs apart by their state', async () => {
     const { client } = desk();
     const { jobId } = await client.submit('resize', 1);
@@ -107,7 +144,7 @@ describe('the compiler', () => {
     if (found.state === 'failed') expectTypeOf(found.error.message).toEqualTypeOf<string>();
     if (found.state === 'running') expectTypeOf(found.worker.workerId).toEqualTypeOf<string>();
     expectTypeOf(found.state).toEqualTypeOf<
-      'scheduled' | 'pending' | 'claimed' | 'running' | 'succeeded' | 'failed' | 'cancelled'
+      'scheduled' | 'pending' | 'claimed' | 'running' | 'succeeded' | 'failed' | 'cancelled' | 'expired'
     >();
     expect(found.state).toBe('pending');
   });
@@ -244,9 +281,59 @@ describe('a client of declared types', () => {
     expect(stored).toMatchObject({ payload: { a: 1 }, fairnessKey: '2' });
   });
 
+  it('takes the keys that its type derives, unless the request names some', async () => {
+    const scene = desk();
+    const jobs = defineJobs({
+      resize: job<{ readonly org: string }>({ keys: ({ org }) => ({ org }) }),
+      report: job<{ readonly org: number }>({ keys: ({ org }) => ({ org }) as unknown as { org: string } }),
+    });
+    const client = scene.anotherClient({ jobs });
+    const derived = await client.submit('resize', { org: 'acme' });
+    const named = await client.submit('resize', { org: 'acme' }, { keys: { user: 'u' } });
+    expect([derived.job.keys, named.job.keys]).toEqual([{ org: 'acme' }, { user: 'u' }]);
+    expect(await errorOf(client.submit('report', { org: 1 }))).toMatchObject({
+      name: 'ValidationError',
+      field: 'keys',
+      message: expect.stringContaining('must return texts by their names'),
+    });
+  });
+
+  it('derives the units of a job from its payload, which it counts by unless the request names some', async () => {
+    const scene = desk({
+      pool: {
+        types: { resize: { limits: ['openai'] }, report: { limits: ['openai'] } },
+        fleets: { all: { types: ['resize', 'report'], slots: 4 } },
+        limits: { openai: { rate: { units: 90, perJob: 40, per: '1m' } } },
+      },
+    });
+    const jobs = defineJobs({
+      resize: job<{ readonly tokens: number }>({ units: { openai: ({ tokens }) => tokens } }),
+      report: job<{ readonly tokens: number }>({
+        units: { openai: ({ tokens }) => (tokens === 7 ? ('7' as unknown as number) : tokens / 0) },
+      }),
+    });
+    const client = scene.anotherClient({ jobs });
+    const derived = await client.submit('resize', { tokens: 12 });
+    const named = await client.submit('resize', { tokens: 12 }, { units: { openai: 30 } });
+    expect([derived.job.units, named.job.units]).toEqual([{ openai: 12 }, { openai: 30 }]);
+    for (const [type, tokens, says] of [
+      ['resize', 41, 'must be at most 40'],
+      ['resize', 0, 'must be a whole number of 1 or more (got 0)'],
+      ['resize', 1.5, 'must be a whole number of 1 or more (got 1.5)'],
+      ['report', 0, 'must return a whole number of 1 or more, not NaN'],
+      ['report', 1, 'must return a whole number of 1 or more, not Infinity'],
+      ['report', 7, 'must return a whole number of 1 or more, not "7"'],
+    ] as const)
+      expect(await errorOf(client.submit(type, { tokens }))).toMatchObject({
+        name: 'ValidationError',
+        field: 'units.openai',
+        message: expect.stringContaining(says),
+      });
+  });
+
   it('answers a run with the result as its schema reads it', async () => {
     const { client, ...scene } = typed();
-    const running = client.run('resize', { owner: 'acme' }, { timeoutMs: '10s' });
+    const running = client.run('resize', { owner: 'acme' }, { timeout: '10s' });
     expect((await storedJob({ ...scene, client: scene.anotherClient() })).mode).toBe('onDemand');
     await scene.end(await startedOf(scene), { kind: 'succeeded', result: { at: '2027-01-31T08:00:00Z' } });
     const { result } = await scene.finish(running);
@@ -279,5 +366,43 @@ describe('the time of a job', () => {
     expect(again).toMatchObject({ id: first.id, repeated: true, job: { runAtMs: first.job.runAtMs } });
     const other = errorOf(client.submit('resize', 1, { runAt: '+11m', idempotencyKey: 'k' }));
     expect(await other).toMatchObject({ name: 'ConflictError' });
+  });
+});
+
+describe('a declared job', () => {
+  const RESIZED = { at: '2026-11-29T00:00:00Z' };
+  const PAYLOAD = { owner: 'acme', pages: [{ no: 1 }] };
+
+  /** What one job costs from its submission to its settlement, and what is then stored of it. */
+  async function lifeOf(isTyped: boolean) {
+    const scene = desk({ pool: PING });
+    const cost = new CostCount();
+    scene.store.meter = cost.meter;
+    const client: StoreClient = isTyped
+      ? (scene.anotherClient({ jobs: JOBS }) as unknown as StoreClient)
+      : scene.client;
+    const keys = isTyped ? {} : { fairnessKey: 'acme', resourceId: 'acme/1' };
+    const { id } = await client.submit('resize', PAYLOAD, keys);
+    await scene.pass();
+    const [received] = await scene.queue.receive('images', 1, 0, 60_000);
+    if (received === undefined) throw new Error('nothing was sent');
+    const resize = async () => RESIZED;
+    const { handlers } = isTyped
+      ? readHandling(only(JOBS, 'resize'), [{ resize }])
+      : readHandling({ resize }, []);
+    const { store, configuration, clock, random, log } = scene;
+    const worker = { workerId: 'worker-1', incarnation: '1' };
+    const running = runJob({ store, configuration, clock, random, log, worker }, handlers, onlyJob(received));
+    await scene.finish(running);
+    await scene.pass();
+    return { cost: cost.soFar, job: store.inspectJob(id) };
+  }
+
+  it('costs what a job without a declaration costs, and is stored alike', async () => {
+    const [typedLife, untypedLife] = [await lifeOf(true), await lifeOf(false)];
+    expect(typedLife).toEqual(untypedLife);
+    expect(typedLife.job).toMatchObject({ state: 'succeeded', result: RESIZED });
+    expect(typedLife.cost.writeUnits).toBeGreaterThan(3);
+    expect(typedLife.cost.readUnits).toBeGreaterThan(0);
   });
 });

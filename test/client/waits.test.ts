@@ -3,29 +3,14 @@ import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { EndedJob } from '../../lib/client/waits.ts';
-import { ThrottledError, UnavailableError, ValidationError } from '../../lib/core/errors.ts';
-import { defineJobs, job } from '../../lib/jobs/jobs.ts';
+import { ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
+import { expireDue } from '../../lib/dispatch/pass/expire.ts';
+import { defineJobs, job, type StandardSchema } from '../../lib/jobs/jobs.ts';
 import { jobIdOf, jobIdOfEvent } from '../../lib/submit/request.ts';
 import { FAILED, storeWith } from '../stage/stage.ts';
-import { allOf, type Desk, desk, errorOf, startedOf } from './desk.ts';
+import { allOf, counting, desk, errorOf, startedOf } from './desk.ts';
 
 const RESULT = { kind: 'succeeded', result: { width: 640 } } as const;
-
-/** A client that counts the reads of the store, in requests. */
-function counting(scene: Desk) {
-  const reads: (readonly string[])[] = [];
-  const store = storeWith(scene.store, {
-    lookUpJobs: (request) => {
-      reads.push(request.ids);
-      return scene.store.lookUpJobs(request);
-    },
-    getJobs: (request) => {
-      reads.push(request.ids);
-      return scene.store.getJobs(request);
-    },
-  });
-  return { reads, client: scene.anotherClient({ store }) };
-}
 
 describe('a handle', () => {
   it('has what was stored, and its methods are in no log', async () => {
@@ -39,6 +24,31 @@ describe('a handle', () => {
     );
     expect(Object.keys(handle)).toEqual(['jobId', 'job', 'repeated']);
     expect(inspect({ ...handle })).not.toContain('store');
+  });
+
+  it('answers that a job has not started in time', async () => {
+    const scene = desk({
+      pool: {
+        types: { resize: { expireAfter: '10s' } },
+        tiers: [{ tier: 'standard' }],
+        fleets: { images: { types: ['resize'], slots: null } },
+      },
+    });
+    const byType = await scene.client.submit('resize');
+    const own = await scene.client.submit('resize', null, { expireAfter: '5s' });
+    const { readyAtMs } = byType.job;
+    expect([byType.job.expireAtMs, own.job.expireAtMs]).toEqual([readyAtMs + 10_000, readyAtMs + 5_000]);
+    await scene.advance(10_000);
+    await scene.pass();
+    await scene.finish(expireDue(scene.main));
+    const ends = Promise.all([byType.outcome(), errorOf(own.result())]);
+    const [outcome, error] = await scene.finish(ends);
+    expect(outcome).toMatchObject({ status: 'expired', job: { state: 'expired' } });
+    expect(error).toMatchObject({
+      name: 'JobCancelledError',
+      message: expect.stringMatching(/expired: it had not started in time/),
+      job: { state: 'expired' },
+    });
   });
 
   it('is no promise', async () => {
@@ -128,9 +138,44 @@ describe('a handle', () => {
     await scene.pass();
     await scene.end(await startedOf(scene), { kind: 'succeeded', result: { at, sizes: [1, 'two'] } });
     const error = await scene.finish(errorOf(other.result()));
-    expect(error).toBeInstanceOf(ValidationError);
-    expect(error).toMatchObject({ field: 'result.sizes[1]' });
+    expect(error).toMatchObject({ name: 'ConfigurationError', field: 'result.sizes[1]' });
     expect(error.message).toContain(other.id);
+    const seen: unknown[] = [];
+    for await (const { id, outcome } of client.waitMany([other.id, handle.id]))
+      seen.push([id, outcome.status]);
+    expect(seen).toHaveLength(2);
+    expect(seen).toEqual(
+      expect.arrayContaining([
+        [other.id, 'refused'],
+        [handle.id, 'succeeded'],
+      ]),
+    );
+    expect(await client.wait(other.id)).toMatchObject({
+      status: 'refused',
+      error: { field: 'result.sizes[1]' },
+      job: { result: { at, sizes: [1, 'two'] } },
+    });
+  });
+
+  it('answers a refusal where the schema of the result never does', async () => {
+    const scene = desk();
+    const silent: StandardSchema = {
+      '~standard': { version: 1, vendor: 'test', validate: () => new Promise(() => {}) },
+    };
+    const jobs = defineJobs({ resize: job({ payload: z.unknown(), result: silent }) });
+    const handle = await scene.anotherClient({ jobs }).submit('resize', 1);
+    await scene.end(await startedOf(scene), RESULT);
+    expect(await scene.finish(handle.outcome())).toMatchObject({
+      status: 'refused',
+      error: { field: 'result' },
+    });
+    const strict = defineJobs({ resize: job({ payload: silent }) });
+    expect(
+      await scene.finish(errorOf(scene.anotherClient({ jobs: strict }).submit('resize', 1))),
+    ).toMatchObject({
+      field: 'payload',
+      message: expect.stringContaining('did not answer within 30000 ms'),
+    });
   });
 });
 
@@ -217,20 +262,6 @@ describe('waiting for many jobs', () => {
       ]),
     );
     expect(ended).toHaveLength(3);
-  });
-
-  it('reads 10,000 jobs with ten requests a poll, not with one for each job', async () => {
-    const scene = desk();
-    const entries = await scene.client.submitMany(Array.from({ length: 10_000 }, () => ({ type: 'report' })));
-    const ids = entries.map((entry) => (entry.kind === 'accepted' ? entry.jobId : ''));
-    const { reads, client } = counting(scene);
-    const waiting = errorOf(allOf(client.waitMany(ids, { timeout: '10s' })));
-    const error = await scene.finish(waiting);
-    expect(error).toMatchObject({ name: 'WaitTimeoutError', jobId: ids[0], state: 'pending' });
-    expect(error.message).toContain('10000 jobs had not ended after 10000 ms');
-    expect(reads.every((some) => some.length === 1_000)).toBe(true);
-    // At once, and then every two seconds.
-    expect(reads).toHaveLength(6 * 10);
   });
 
   it('yields 250 jobs that have ended already after four requests', async () => {
