@@ -4,14 +4,14 @@ import { type ChildProcess, spawn } from 'node:child_process';
 export interface CommandOptions {
   readonly env: NodeJS.ProcessEnv;
   readonly cwd?: string | undefined;
-  /** True for a command that ends when its standard input is closed, and then ends everything it started. */
+  /** Whether the command ends when its standard input is closed, and then ends everything it started. */
   readonly endsWithInput?: boolean | undefined;
   /** Ends the command and everything that it started. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface Finished {
-  /** Null if the command was killed or could not be started. */
+  /** The exit code; null if the command was killed or could not be started. */
   readonly code: number | null;
   /** Its standard output and standard error, mixed as they arrived. */
   readonly output: string;
@@ -34,7 +34,7 @@ export const closed = (child: ChildProcess): Promise<number | null> =>
     child.once('close', (code) => done(code));
   });
 
-/** The last line that is not blank. */
+/** Returns the last line that is not blank. */
 export const lastLine = (text: string): string => text.trim().split('\n').at(-1)?.trim() ?? '';
 
 /**

@@ -25,7 +25,7 @@ export interface EmulatorOptions {
   readonly dataDir?: string | undefined;
   /** Called with a sentence, without a line break, before each step that takes long. */
   readonly log?: ((line: string) => void) | undefined;
-  /** Stops the emulator at any stage. */
+  /** Aborts to stop the emulator at any stage. */
   readonly signal?: AbortSignal | undefined;
   /** Directories in which python3 is looked for. Default: the `PATH`. */
   readonly path?: string | undefined;
@@ -33,9 +33,9 @@ export interface EmulatorOptions {
 
 /** How the emulator ended. */
 export interface EmulatorExit {
-  /** True after `stop`, or after the signal. */
+  /** Whether the end was asked for, by `stop` or by the signal. */
   readonly expected: boolean;
-  /** One sentence, with the path of the log. */
+  /** The reason as one sentence, with the path of the log. */
   readonly reason: string;
 }
 
@@ -64,10 +64,15 @@ const START_WAIT_MS = 60_000;
 const POLL_MS = 50;
 /** Name of the file with the process group that a folder of temporary files belongs to. */
 const OWNER_FILE = 'owner';
-/** Age at which a folder without an owner file counts as abandoned. A younger one may be about to get its owner. */
+/**
+ * Milliseconds after which a folder without an owner file counts as abandoned. A younger one may be about to get its
+ * owner.
+ */
 const ABANDONED_MS = 10 * 60_000;
 
-/** The emulator's functions inherit its environment, so it gets only the variables that any program needs. */
+/**
+ * Returns the emulator's environment. Its functions inherit it, so it has only the variables that any program needs.
+ */
 function environment(path: string, more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const passed = ['HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'SSL_CERT_FILE'];
   const kept = Object.fromEntries(
@@ -84,7 +89,7 @@ const runGuarded = (
   signal: AbortSignal | undefined,
 ): Promise<Finished> => runCommand(python, ['-I', GUARD, ...command], { env, signal, endsWithInput: true });
 
-/** The version of an interpreter, such as [3, 11]; undefined if there is no interpreter of this name. */
+/** Returns the version of an interpreter, such as [3, 11]; undefined if there is no interpreter of this name. */
 async function pythonVersion(python: string, path: string): Promise<readonly [number, number] | undefined> {
   const child = spawn(python, ['-I', '-c', 'import sys; print(*sys.version_info[:2])'], {
     env: environment(path),
@@ -201,7 +206,7 @@ async function removeAbandoned(folder: string): Promise<void> {
   }
 }
 
-/** The number in a line such as `port=4566`; undefined if the next line is different, or there is none. */
+/** Returns the number in a line such as `port=4566`; undefined if the next line is different, or there is none. */
 async function numberIn(lines: AsyncIterator<string>, name: string): Promise<number | undefined> {
   const { value, done } = await lines.next();
   const [before, number] = done ? [] : value.split('=');

@@ -3,7 +3,10 @@
 export const EMULATOR_ACCOUNT = '000000000000';
 export const EMULATOR_REGION = 'us-east-1';
 
-/** Environment variables for programs that use an emulator: its URL, and credentials that are valid nowhere else. */
+/**
+ * Returns environment variables for programs that use an emulator: its URL, and credentials that are valid nowhere
+ * else.
+ */
 export const emulatorEnvironment = (endpoint: string): Readonly<Record<string, string>> => ({
   AWS_ENDPOINT_URL: endpoint,
   AWS_REGION: EMULATOR_REGION,

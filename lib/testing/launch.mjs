@@ -1,7 +1,7 @@
 /**
  * Runs a program of this project on a machine where nothing is installed yet but Node 20, npm and python3:
  *
- *     node lib/testing/launch.mjs examples/files/start.ts [ARGUMENT ...]
+ *     node lib/testing/launch.mjs examples/start.ts [ARGUMENT ...]
  *     node lib/testing/launch.mjs vitest run
  *
  * Installs the npm packages if they are missing or differ from the lockfile, then runs the program on the project's own
@@ -76,7 +76,10 @@ const ended = (child) =>
     child.once('close', (code, signal) => done({ code, signal }));
   });
 
-/** The first line in which npm says what went wrong. Such lines begin with `npm error`; the last ones name npm's own log. */
+/**
+ * Returns the first line in which npm says what went wrong. Such lines begin with `npm error`; the last ones name npm's
+ * own log.
+ */
 function reasonIn(output) {
   const lines = output
     .split('\n')

@@ -48,7 +48,7 @@ const isAlive = (pid) => {
   }
 };
 
-/** The holder of the lock; undefined if the lock is free. `stale` says that the holder has died. */
+/** Returns the holder of the lock; undefined if the lock is free. `stale` says that the holder has died. */
 async function holderOf(path) {
   try {
     const [text, { mtimeMs }] = await Promise.all([readFile(path, 'utf8'), stat(path)]);

@@ -11,10 +11,10 @@ export async function keepNewest(folder: string, prefix: string, kept: number): 
   await Promise.all(surplus.map((name) => rm(join(folder, name), { recursive: true, force: true })));
 }
 
-/** The present time, as part of a file name. */
+/** Returns the present time, as part of a file name. */
 export const stamp = (): string => new Date().toISOString().replaceAll(/[:.]/g, '-');
 
-/** The path of a new log file in `logs/` of the data folder. */
+/** Returns the path of a new log file in `logs/` of the data folder. */
 export async function newLogFile(dataDir: string, name: string): Promise<string> {
   const folder = join(dataDir, 'logs');
   await mkdir(folder, { recursive: true });

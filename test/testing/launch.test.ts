@@ -86,6 +86,18 @@ describe('the launcher', { timeout: TIMEOUT_MS }, () => {
     expect(second.errors()).toBe('');
   });
 
+  it('has a lockfile of the packages that npm installs, and of no other, so that it installs once', async () => {
+    const root = resolve(import.meta.dirname, '../..');
+    const packagesIn = async (path: string): Promise<Readonly<Record<string, { optional?: boolean }>>> =>
+      JSON.parse(await readFile(join(root, path), 'utf8')).packages;
+    const installed = await packagesIn('node_modules/.package-lock.json');
+    const wanted = Object.entries(await packagesIn('package-lock.json'));
+    const missing = wanted.filter(
+      ([path, { optional }]) => path !== '' && optional !== true && !(path in installed),
+    );
+    expect(missing).toEqual([]);
+  });
+
   it('installs again when the lockfile asks for something else', async () => {
     const root = await project(PRINT);
     await launch(root, ['program.ts']).code;

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { createConnection } from 'node:net';
 import { vi } from 'vitest';
 
-const BOUND_MS = 60_000;
+const BOUND_MS = 120_000;
 
 export function isAlive(pid: number): boolean {
   try {

@@ -13,18 +13,27 @@ interface Entry {
   action: (() => void) | undefined;
 }
 
-// Resolves after every promise that can settle now has settled.
-const allSettled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+// The test runner's fake timers replace the global ones.
+const immediately = setImmediate;
+
+/** Resolves after every promise that can settle now has settled. */
+export const allSettled = (): Promise<void> => new Promise((resolve) => immediately(resolve));
 
 export class VirtualTime {
   /** Scheduled actions, by a time that leaves out skipped time. */
   readonly #agenda = new TimeHeap<Entry>();
+  readonly #settled: () => Promise<void>;
   #passedMs: number;
   #skippedMs = 0;
   #steps = 0;
 
-  constructor(nowMs: number) {
+  /**
+   * Begins at `nowMs`.
+   * @param settled - resolves when no code can run any more before time goes on
+   */
+  constructor(nowMs: number, settled: () => Promise<void> = allSettled) {
     this.#passedMs = nowMs;
+    this.#settled = settled;
   }
 
   /** Epoch milliseconds. */
@@ -32,7 +41,7 @@ export class VirtualTime {
     return this.#passedMs + this.#skippedMs;
   }
 
-  /** Number of actions that have run. */
+  /** Returns how many actions have run. */
   get steps(): number {
     return this.#steps;
   }
@@ -68,7 +77,7 @@ export class VirtualTime {
       if (ms < Infinity) entry = this.#add(ms, end);
     });
 
-  /** A clock whose wall time differs from this time by `skewMs`. */
+  /** Returns a clock whose wall time differs from this time by `skewMs`. */
   clock(skewMs: () => number = () => 0): Clock {
     return { nowMs: () => this.nowMs + skewMs(), monotonicMs: () => this.#passedMs, sleep: this.sleep };
   }
@@ -88,7 +97,7 @@ export class VirtualTime {
     } = {},
   ): Promise<RunEnd> {
     const { untilMs = Infinity, stepsMax = Infinity, afterStep, isOver } = limits;
-    await allSettled();
+    await this.#settled();
     afterStep?.();
     for (let step = 0; step < stepsMax; step += 1) {
       if (isOver?.()) return 'until';
@@ -101,19 +110,23 @@ export class VirtualTime {
       this.moveTo(atMs);
       this.#agenda.takeDue(this.#passedMs)?.value.action?.();
       this.#steps += 1;
-      await allSettled();
+      await this.#settled();
       afterStep?.();
     }
     return 'steps';
   }
 
-  /** Waits until running code is idle, then runs the actions that are due by now, waiting after each. */
-  async runDue(): Promise<void> {
-    await allSettled();
+  /**
+   * Waits until running code is idle, then runs the actions that are due by now, waiting after each.
+   *
+   * @param isSettled - running code is idle
+   */
+  async runDue(isSettled = false): Promise<void> {
+    if (!isSettled) await this.#settled();
     for (let due = this.#takeDue(); due !== undefined; due = this.#takeDue()) {
       due();
       this.#steps += 1;
-      await allSettled();
+      await this.#settled();
     }
   }
 

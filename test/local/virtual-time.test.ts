@@ -1,6 +1,6 @@
 /** Time that passes only when it is told to. */
 import { describe, expect, it } from 'vitest';
-import { VirtualTime } from '../../lib/testing/virtual-time.ts';
+import { VirtualTime } from '../../lib/local/virtual-time.ts';
 
 describe('virtual time', () => {
   it('does what is due at one instant one after the other, each to its end', async () => {
