@@ -3,11 +3,13 @@
  * Adapters meet in composition roots only.
  */
 const CORE = '^lib/core/';
-const CONTRACTS = '^lib/((queue|events|runtime|metrics|cron)/[^/]+\\.ts$|store/contract/)';
+const CONTRACTS = '^lib/((queue|events|objects|runtime|metrics|cron)/[^/]+\\.ts$|store/contract/)';
 /** The format of the items of the table. Every store that keeps it is built on this. */
 const TABLE = '^lib/store/table/';
-const ADAPTERS = '^lib/((queue|events)/[^/]+/|store/(table|dynamodb|memory)/)';
+const ADAPTERS = '^lib/((queue|events|objects)/[^/]+/|store/(table|dynamodb|memory)/)';
 const SIMULATE = '^lib/simulate/';
+/** A whole scheduler in one process, on the memory adapters. */
+const LOCAL = '^lib/local/';
 const MODELS = '^lib/simulate/model/';
 /** The use cases, each folder above those that it may import. `dispatch` without a folder is its root: the calls that functions make. */
 const USE_CASES = [
@@ -30,7 +32,7 @@ const TUNING = '^lib/dispatch/tuning\\.ts$';
 const filesOf = (folder) => `^lib/${folder}/[^/]+$`;
 /** The only places where adapters are built and the environment is read. */
 const ROOTS =
-  '^(functions/|cdk/|examples/|bench/|test/|lib/worker/(lambda|fleet-worker|guard-thread)\\.ts$|lib/(client|cli|simulate|testing)/)';
+  '^(functions/|cdk/|examples/|bench/|test/|lib/worker/(lambda|fleet-worker|guard-thread)\\.ts$|lib/(client|cli|dev|local|simulate|testing)/)';
 
 /** A handler may use the client of its worker's scheduler. */
 const WORKER_CLIENT = '^lib/worker/client\\.ts$';
@@ -73,7 +75,9 @@ module.exports = {
       name: 'use-cases-know-no-surface',
       severity: 'error',
       from: { path: ['^lib/worker/', ...USE_CASES.map(filesOf)], pathNot: WORKER_CLIENT },
-      to: { path: '^(functions|cdk|examples|bench|test|lib/(client|cli|simulate|testing))/' },
+      to: {
+        path: '^(functions|cdk|examples|bench|test|lib/(client|http|cli|dashboard|dev|local|simulate|testing))/',
+      },
     },
     ...USE_CASES.slice(0, -1).map((folder, at) => ({
       name: `${folder.replace('/', '-')}-imports-nothing-above-it`,
@@ -103,10 +107,43 @@ module.exports = {
       to: { path: SIMULATE },
     },
     {
+      name: 'production-runs-nothing-in-memory',
+      comment:
+        'lib/local is a whole scheduler in one process: for the test kit, the command line and simulations.',
+      severity: 'error',
+      from: { path: '^(lib|cdk|functions)/', pathNot: '^lib/(cli|dev|local|simulate|testing)/' },
+      to: { path: LOCAL },
+    },
+    {
+      name: 'the-local-scheduler-knows-no-surface',
+      severity: 'error',
+      from: { path: LOCAL },
+      to: { path: '^(functions|cdk|examples|bench|test|lib/(client|http|cli|dev|simulate|testing))/' },
+    },
+    {
+      name: 'the-protocol-knows-only-the-client',
+      comment: 'lib/http carries the verbs of the client, and no store and no use case of its own.',
+      severity: 'error',
+      from: { path: '^lib/http/' },
+      to: {
+        path: [
+          '^(functions|cdk|examples|bench|test|lib/(cli|dashboard|dispatch|simulate|testing|worker))/',
+          ADAPTERS,
+        ],
+      },
+    },
+    {
+      name: 'a-client-serves-nothing',
+      comment: 'A producer bundles no server.',
+      severity: 'error',
+      from: { path: '^lib/client/' },
+      to: { path: '^lib/http/' },
+    },
+    {
       name: 'simulations-know-no-surface',
       severity: 'error',
       from: { path: SIMULATE },
-      to: { path: '^(functions|cdk|examples|bench|test|lib/(client|cli))/' },
+      to: { path: '^(functions|cdk|examples|bench|test|lib/(client|http|cli|dashboard))/' },
     },
     {
       name: 'models-know-only-core',
@@ -127,13 +164,26 @@ module.exports = {
         'cdk/ is infrastructure: it takes names and configuration from lib, no use cases, no adapters.',
       severity: 'error',
       from: { path: '^cdk/' },
-      to: { path: ['^lib/(worker|client|cli|testing)/', ADAPTERS], pathNot: '^lib/store/table/schema\\.ts$' },
+      to: {
+        path: ['^lib/(worker|client|cli|dev|local|testing)/', ADAPTERS],
+        pathNot: '^lib/store/table/schema\\.ts$',
+      },
     },
     {
       name: 'product-imports-no-tests',
       severity: 'error',
       from: { path: '^(lib|cdk|functions)/' },
       to: { path: '^(test|bench|examples)/', pathNot: '^examples/files/stack\\.ts$' },
+    },
+    {
+      name: 'examples-of-uses-import-the-package',
+      comment: 'They are what a user writes.',
+      severity: 'error',
+      from: { path: '^examples/uses/' },
+      to: {
+        path: '^(lib|cdk|functions|bench|test)/',
+        pathNot: '^lib/(client/aws|jobs/jobs|testing/index|worker/lambda)\\.ts$',
+      },
     },
     { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
     { name: 'resolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },

@@ -7,6 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
+import { buildPage } from './build-page.ts';
 import { EVENT_DETAILS, type EventKind, eventSchema } from './lib/client/events.ts';
 
 const project = import.meta.dirname;
@@ -84,6 +85,27 @@ async function buildCommonJs(dist: string): Promise<void> {
   writeFileSync(join(dist, 'cjs/package.json'), '{ "type": "commonjs" }\n');
 }
 
+/** Puts the MCP SDK into the module that exports it, with its licences. */
+async function bundleMcp(dist: string): Promise<void> {
+  const module = join(dist, 'lib/mcp/sdk.js');
+  await build({
+    entryPoints: [module],
+    outfile: module,
+    allowOverwrite: true,
+    bundle: true,
+    minify: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node22',
+    external: ['zod', 'zod/*'],
+    nodePaths: [join(project, 'node_modules')],
+    legalComments: 'none',
+    logLevel: 'warning',
+  });
+  const licence = readFileSync(join(project, 'node_modules/@modelcontextprotocol/server/LICENSE'), 'utf8');
+  writeFileSync(join(dist, 'lib/mcp/LICENSES.txt'), `@modelcontextprotocol/server\n\n${licence}`);
+}
+
 /** @param dist - a folder that is replaced */
 async function buildPackage(dist: string): Promise<void> {
   rmSync(dist, { recursive: true, force: true });
@@ -94,6 +116,8 @@ async function buildPackage(dist: string): Promise<void> {
   if (status !== 0) throw new Error('tsc failed: see above');
   for (const name of ASSETS) cpSync(join(project, 'lib/testing', name), join(dist, 'lib/testing', name));
   await buildCommonJs(dist);
+  await buildPage(join(dist, 'lib/dashboard/static'));
+  await bundleMcp(dist);
   mkdirSync(join(dist, 'schemas'));
   for (const kind of Object.keys(EVENT_DETAILS) as EventKind[]) {
     const text = `${JSON.stringify(eventSchema(kind), null, 2)}\n`;

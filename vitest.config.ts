@@ -1,15 +1,18 @@
 import { availableParallelism } from 'node:os';
+import { resolve } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { isSampled, oneOf, someOf } from './test/sample.ts';
+import tsconfig from './tsconfig.json' with { type: 'json' };
 
 /**
  * A process for each of these files would cost more than its tests do. They take turns in a few processes, which have the
  * product and the CDK loaded, and compiled, after their first files.
  */
 const IN_SHARED_PROCESSES = [
-  'test/{cdk,cli,client,core,cron,declaration,deploy,dispatch,jobs,metrics,operate,otel,queue,schedules,store,submit}/**/*.test.ts',
+  'test/{cdk,cli,client,core,cron,dashboard,declaration,deploy,dispatch,http,jobs,metrics,operate,otel,queue,schedules,store,submit}/**/*.test.ts',
   'test/contract/memory.test.ts',
+  'examples/uses/*.test.ts',
 ];
 
 /** What needs an emulator: it is started once for all of these, and never for the others. */
@@ -31,7 +34,13 @@ const SCENES: Readonly<Record<string, readonly string[]>> = {
     'test/integration/many-fleets',
     'test/integration/restored',
   ],
-  'users begin': ['test/package/stranger', 'test/examples/keep', 'test/examples/flood'],
+  'users begin': [
+    'test/package/stranger',
+    'test/package/shop',
+    'test/examples/keep',
+    'test/examples/flood',
+    'test/dev/emulator',
+  ],
   'the table answers badly': ['test/integration/meddled-contract', 'test/integration/one-life-cycle'],
   'many schedules': [
     'test/integration/schedules',
@@ -57,7 +66,9 @@ const RANDOM = [
   ),
   'cli/product',
   'cli/properties',
+  'contract/http-client',
   'differential/many-keys',
+  'http/refusals',
   'operate/parked-shown',
   'store/contract/bounds',
   'store/table/summary',
@@ -124,6 +135,12 @@ const ENV = { CDK_VALIDATION: 'false' };
 const BOUNDS = { testTimeout: isElsewhere ? 180_000 : 60_000, hookTimeout: 60_000 };
 const SHARED = { ...BOUNDS, env: ENV, setupFiles: 'test/fixtures/own-file.ts' };
 
+/** The package's own name, which examples import as users do. */
+const OWN_NAME = Object.entries(tsconfig.compilerOptions.paths).map(([find, [source = '']]) => ({
+  find: new RegExp(`^${find}$`),
+  replacement: resolve(import.meta.dirname, source),
+}));
+
 export default defineConfig({
   test: {
     reporters: ['default', 'json'],
@@ -136,6 +153,7 @@ export default defineConfig({
       {
         test: {
           ...SHARED,
+          alias: OWN_NAME,
           name: 'unit',
           include: IN_SHARED_PROCESSES,
           exclude: LONG,

@@ -10,12 +10,12 @@ import { parseArgs } from 'node:util';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import type { Job } from '../lib/core/job.ts';
 import { dispatchAll, type WakeTrigger } from '../lib/dispatch/dispatch.ts';
+import { VirtualTime } from '../lib/local/virtual-time.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
 import type { Log } from '../lib/runtime/contract.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { jobFrom, jobIdOf } from '../lib/submit/request.ts';
 import { rankOf, type SubmitContext, submit } from '../lib/submit/submit.ts';
-import { VirtualTime } from '../lib/testing/virtual-time.ts';
 import { runJob } from '../lib/worker/run-job.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';
@@ -73,7 +73,7 @@ async function measure(jobs: number, backlog: number): Promise<CostReport> {
   const tell: Log['warn'] = (message, fields) => console.error(message, fields);
   const log: Log = { info: silent, warn: tell, error: tell };
   const dispatcher = aDispatchContext({ store, queue: metered, configuration, clock, random, log });
-  const submitter: SubmitContext = { store, configuration, nowMs: clock.nowMs, announced: new Map() };
+  const submitter: SubmitContext = { store, configuration, nowMs: clock.nowMs, clock, announced: new Map() };
 
   let made = 0;
   let ended = 0;

@@ -127,7 +127,7 @@ async function measure({ jobs, backlog, keys, dispatchers }: World, watch?: Watc
       lost += lostClaims;
     }
   };
-  const submitter: SubmitContext = { store, configuration, nowMs: clock.nowMs, announced: new Map() };
+  const submitter: SubmitContext = { store, configuration, nowMs: clock.nowMs, clock, announced: new Map() };
   let made = 0;
   const aJob = (): Job => {
     made += 1;

@@ -14,7 +14,7 @@ import { jobFrom, parseRequests } from '../lib/submit/request.ts';
 import { countEntries, type EnteredFile } from './entered.ts';
 
 const START_MS = 1_800_000_000_000;
-const LEFT_OUT = /^lib\/(store|queue|events)\/[^/]+\/|^lib\/(simulate|testing|runtime)\//;
+const LEFT_OUT = /^lib\/(store|queue|events)\/[^/]+\/|^lib\/(local|simulate|runtime)\//;
 
 interface OneJob {
   /** Files whose functions were entered, with how many of each. */

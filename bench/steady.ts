@@ -11,11 +11,11 @@ import type { Job, MovingJob } from '../lib/core/job.ts';
 import type { PoolInput } from '../lib/core/pool-input.ts';
 import { dispatchAll, type WakeTrigger } from '../lib/dispatch/dispatch.ts';
 import type { DispatchContext } from '../lib/dispatch/partition/context.ts';
+import { VirtualTime } from '../lib/local/virtual-time.ts';
 import { MemoryJobQueue } from '../lib/queue/memory/queue.ts';
 import { MemoryJobStore } from '../lib/store/memory/store.ts';
 import { jobFrom, jobIdOf } from '../lib/submit/request.ts';
 import { rankOf, submit } from '../lib/submit/submit.ts';
-import { VirtualTime } from '../lib/testing/virtual-time.ts';
 import { aDispatchContext } from '../test/fixtures/factories/dispatch-context.ts';
 import { seeded } from '../test/simulation/random.ts';
 import { toldJobs } from '../test/testing/received.ts';
@@ -90,7 +90,7 @@ async function measure({ pool, jobs, of }: Wall): Promise<Record<(typeof SITUATI
   };
   const pass = (context: DispatchContext, trigger: Partial<WakeTrigger> = {}): Promise<unknown> =>
     done(dispatchAll(context, { jobs: [], reason: 'tick', ...trigger }));
-  const submitter = { store, configuration, nowMs: clock.nowMs, announced: new Map<string, number>() };
+  const submitter = { store, configuration, nowMs: clock.nowMs, clock, announced: new Map<string, number>() };
   for (let made = 0; made < jobs; made += PUT_BATCH) {
     const batch = Array.from({ length: Math.min(PUT_BATCH, jobs - made) }, (_, at) =>
       jobFrom(

@@ -8,7 +8,7 @@
  * (CloudWatch's guide, "Using metric math", on FILL).
  */
 
-import { Duration, Token } from 'aws-cdk-lib';
+import { Annotations, Duration, Stack, Token } from 'aws-cdk-lib';
 import {
   Alarm,
   ComparisonOperator,
@@ -25,6 +25,7 @@ import { ConfigurationError } from '../lib/core/errors.ts';
 import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { groupsOf } from '../lib/queue/message.ts';
 import { TABLE } from '../lib/store/table/schema.ts';
+import { isPartOf, uniqueId } from './names.ts';
 import { durationWithin, having, listOf, toDuration } from './values.ts';
 import { deadLettersIn, type WatchedFleet, type WatchedScheduler } from './watched.ts';
 
@@ -49,6 +50,8 @@ interface AlarmsConstructProps extends AlarmsProps {
 
 /** The condition of an alarm: a metric, its threshold, and how many of the last periods must reach it. */
 interface Watch {
+  /** @default - the alarms' own */
+  readonly scope?: Construct;
   readonly metric: IMetric;
   readonly from: number;
   readonly times: number;
@@ -58,25 +61,38 @@ interface Watch {
 
 const PERIOD = Duration.minutes(1);
 const LONG_PERIOD = Duration.minutes(5);
-/** An outcome that the bus refuses is tried again at least each quarter of an hour. */
+/**
+ * The period of alarms about outcomes: an outcome that the bus refuses is tried again at least each quarter of an hour.
+ */
 const OUTCOMES_PERIOD = Duration.minutes(15);
 /**
- * A message to a fleet is deleted within 15 minutes, when its function ends, and a wake is delayed by at most as much.
- * Twice that is too old for either.
+ * The age at which a message to a fleet or a wake is too old. A message to a fleet is deleted within 15 minutes, when
+ * its function ends, and a wake is delayed by at most as much. This is twice that.
  */
 const HINT_AGE = Duration.minutes(30);
 /** The most metrics in one expression of CloudWatch. */
 const METRICS_OF_ALARM = 10;
-/** With fewer jobs, failures say something about these jobs only. */
+/** The least number of jobs for an alarm about failures. With fewer, failures say something about these jobs only. */
 const JOBS_MIN = 10;
-/** The longest time that an alarm may evaluate. */
-const DAY = Duration.days(1);
+/** The longest time that an alarm may evaluate: a day, or a week if its periods are hours. */
+const WINDOWS = [
+  { period: LONG_PERIOD, window: Duration.days(1) },
+  { period: Duration.hours(1), window: Duration.days(7) },
+];
+/** The longest period of an alarm about the stream: two of them end before the stream deletes a record, after a day. */
+const STREAM_PERIOD_MAX = Duration.hours(8);
+
+/** The dimensions of what may be throttled, besides the table's name: the table itself, and its indexes. */
+const THROTTLED: readonly Readonly<Record<string, string>>[] = [
+  {},
+  ...[TABLE.linesIndex, TABLE.expiriesIndex].map((name) => ({ GlobalSecondaryIndexName: name })),
+];
 
 /** DynamoDB's metrics of throttled requests, by reason: a hot key, or a limit. */
 const THROTTLES = {
   HotKeys: {
     metrics: ['ReadKeyRangeThroughputThrottleEvents', 'WriteKeyRangeThroughputThrottleEvents'],
-    says: 'One key of the table or its index has more load than a partition of DynamoDB allows: see docs/scale.md on busy keys and partitions',
+    says: 'One key of the table or an index has more load than a partition of DynamoDB allows: see docs/scale.md on busy keys and partitions',
   },
   Quota: {
     metrics: ['ReadAccountLimitThrottleEvents', 'WriteAccountLimitThrottleEvents'],
@@ -88,7 +104,7 @@ const THROTTLES = {
   },
 } as const;
 
-/** Metrics in seconds have no value below one. */
+/** Checks a threshold in seconds: such metrics have no value below one. */
 const checkThreshold = durationWithin({ least: Duration.seconds(1) });
 
 const checkPercent: Check = (field, value) => {
@@ -103,7 +119,10 @@ const CHECKS: Readonly<Record<keyof AlarmsProps, Check>> = {
   failedPercent: checkPercent,
 };
 
-/** @throws ConfigurationError for a threshold at which an alarm would always ring, or never */
+/**
+ * Checks the thresholds.
+ * @throws ConfigurationError for a threshold at which an alarm would always ring, or never
+ */
 export const checkAlarms = (props: AlarmsProps): void => objectOf(CHECKS)('', props);
 
 export class SchedulerAlarms extends Construct {
@@ -124,7 +143,7 @@ export class SchedulerAlarms extends Construct {
     scheduler.whenSettled(() => this.#watchFleets(Object.values(scheduler.fleets)));
   }
 
-  /** The alarms created so far; some are created when everything is declared. */
+  /** Returns the alarms created so far; some are created when everything is declared. */
   get all(): readonly Alarm[] {
     return [...this.#all];
   }
@@ -158,7 +177,7 @@ export class SchedulerAlarms extends Construct {
 
   #watchFunctions(scheduler: WatchedScheduler, props: AlarmsProps): void {
     const lag = toDuration(props.lag ?? '2m');
-    const { dispatchFunction, ingestFunction, ingestQueue, wakeQueue } = scheduler;
+    const { dispatchFunction, ingestFunction, ingestQueue, wakeQueue, api, collectFunction } = scheduler;
     this.#add('StreamAge', {
       metric: dispatchFunction.metric('IteratorAge', { statistic: 'Maximum', period: PERIOD }),
       from: lag.toMilliseconds(),
@@ -173,27 +192,43 @@ export class SchedulerAlarms extends Construct {
       periods: 5,
       says: 'Events wait to become jobs: enable the event source of the ingest queue, check the errors of the ingest function, or raise ingestConcurrency',
     });
-    const ofBoth = (label: string, metricOf: (lambda: IFunction) => IMetric): MathExpression =>
+    const functions = {
+      ingest: ingestFunction,
+      dispatch: dispatchFunction,
+      ...(api === undefined ? {} : { api: api.function }),
+    };
+    const which = `The ingest${api === undefined ? '' : ', the API'} or the dispatch function`;
+    const ofAll = (label: string, metricOf: (lambda: IFunction) => IMetric): MathExpression =>
       new MathExpression({
         label,
-        expression: sumOf('ingest', 'dispatch'),
-        usingMetrics: { ingest: metricOf(ingestFunction), dispatch: metricOf(dispatchFunction) },
+        expression: sumOf(...Object.keys(functions)),
+        usingMetrics: Object.fromEntries(
+          Object.entries(functions).map(([name, lambda]) => [name, metricOf(lambda)]),
+        ),
         period: PERIOD,
       });
     this.#add('FunctionErrors', {
-      metric: ofBoth('Errors', (lambda) => lambda.metricErrors({ period: PERIOD })),
+      metric: ofAll('Errors', (lambda) => lambda.metricErrors({ period: PERIOD })),
       from: 1,
       times: 3,
       periods: 5,
-      says: 'The ingest or the dispatch function fails repeatedly: their logs say why',
+      says: `${which} fails repeatedly: their logs say why`,
     });
     this.#add('FunctionThrottles', {
-      metric: ofBoth('Throttles', (lambda) => lambda.metricThrottles({ period: PERIOD })),
+      metric: ofAll('Throttles', (lambda) => lambda.metricThrottles({ period: PERIOD })),
       from: 1,
       times: 3,
       periods: 5,
-      says: "The ingest or the dispatch function is throttled, because the account's concurrency is used up: request a higher quota, or set reservedConcurrency",
+      says: `${which} is throttled, because the account's concurrency, or what is reserved, is used up: request a higher quota, or set reservedConcurrency`,
     });
+    if (collectFunction !== undefined)
+      this.#add('ObjectsKept', {
+        metric: collectFunction.metricErrors({ period: Duration.days(1) }),
+        from: 1,
+        times: 2,
+        periods: 3,
+        says: 'Objects of large payloads whose job is gone are not deleted, so the bucket grows: the function that deletes them once a day has failed on two days, and its log says why',
+      });
     this.#watchTick(scheduler);
     this.#add('WakeAge', {
       metric: wakeQueue.metricApproximateAgeOfOldestMessage({ statistic: 'Maximum', period: PERIOD }),
@@ -212,7 +247,7 @@ export class SchedulerAlarms extends Construct {
         label: 'No tick, though event sources are polled',
         expression: `IF((${zeroed('ticks')} == 0) AND ((${sumOf('empty', 'received')}) > 0), 1, 0)`,
         usingMetrics: {
-          // A metric of the rule, because other callers invoke the function too.
+          // This is a metric of the rule, because other callers invoke the function too.
           ticks: new Metric({
             namespace: 'AWS/Events',
             metricName: 'Invocations',
@@ -234,12 +269,12 @@ export class SchedulerAlarms extends Construct {
   #watchTable({ tableName }: WatchedScheduler): void {
     for (const [reason, { metrics, says }] of Object.entries(THROTTLES)) {
       const used = metrics.flatMap((metricName) =>
-        [{ TableName: tableName }, { TableName: tableName, GlobalSecondaryIndexName: TABLE.linesIndex }].map(
-          (dimensionsMap) =>
+        THROTTLED.map(
+          (index) =>
             new Metric({
               namespace: 'AWS/DynamoDB',
               metricName,
-              dimensionsMap,
+              dimensionsMap: { TableName: tableName, ...index },
               statistic: 'Sum',
               period: PERIOD,
             }),
@@ -248,7 +283,7 @@ export class SchedulerAlarms extends Construct {
       this.#add(`Throttled${reason}`, {
         metric: new MathExpression({
           label: 'Throttled requests',
-          expression: sumOf('t0', 't1', 't2', 't3'),
+          expression: sumOf(...used.map((_, at) => `t${at}`)),
           usingMetrics: Object.fromEntries(used.map((metric, at) => [`t${at}`, metric])),
           period: PERIOD,
         }),
@@ -266,7 +301,7 @@ export class SchedulerAlarms extends Construct {
       from: 1,
       times: 1,
       periods: 5,
-      says: 'Events could not become jobs, or the bus refuses outcomes: `fairlead queues list` shows them with their errors, `fairlead queues redrive` retries them. They are kept for 14 days',
+      says: 'Events could not become jobs, or the bus refuses outcomes: `fairlead queues list` shows them with their errors, `fairlead queues redrive` retries them. They are kept until 14 days after they were first sent',
     });
   }
 
@@ -280,13 +315,22 @@ export class SchedulerAlarms extends Construct {
     });
   }
 
-  /** One alarm for as many functions, or queues, as CloudWatch allows in an expression. */
+  /** Adds one alarm for as many functions, or queues, as CloudWatch allows in an expression. */
   #watchFleets(fleets: readonly WatchedFleet[]): void {
     const functions = fleets.flatMap((fleet) => (fleet.function === undefined ? [] : [fleet.function]));
     const failures = ['Errors', 'Throttles', 'RecursiveInvocationsDropped'];
     const perAlarm = Math.floor(METRICS_OF_ALARM / failures.length);
-    for (const [at, some] of [...groupsOf(functions, perAlarm)].entries()) {
-      this.#addAny(`WorkerFunctions${at === 0 ? '' : at}`, {
+    // The stack of a function depends on this one, which therefore cannot refer to the function: its alarm is beside it.
+    const scopes = Map.groupBy(functions, (lambda) =>
+      isPartOf(Stack.of(lambda), Stack.of(this)) ? this : Stack.of(lambda),
+    );
+    const groups = [...scopes].flatMap(([scope, of]) =>
+      [...groupsOf(of, perAlarm)].map((some, at) => ({ scope, some, at })),
+    );
+    for (const { scope, some, at } of groups) {
+      const id = `WorkerFunctions${at === 0 ? '' : at}`;
+      this.#addAny(scope === this ? id : `${uniqueId(this)}${id}`, {
+        scope,
         metrics: some.flatMap((lambda) => failures.map((name) => lambda.metric(name, { statistic: 'Sum' }))),
         from: 1,
         says: 'The function of a fleet fails outside its handlers, is throttled by the account’s concurrency, or is stopped by Lambda’s loop detection: see its metrics Errors, Throttles and RecursiveInvocationsDropped, and its log',
@@ -301,30 +345,30 @@ export class SchedulerAlarms extends Construct {
     }
   }
 
-  /** An alarm that rings if any of several metrics reaches the threshold. */
+  /** Adds an alarm that rings if any of several metrics reaches the threshold. */
   #addAny(
     id: string,
-    { metrics, from, says }: Pick<Watch, 'from' | 'says'> & { readonly metrics: readonly Metric[] },
+    { metrics, ...watch }: Pick<Watch, 'from' | 'says' | 'scope'> & { readonly metrics: readonly Metric[] },
   ): void {
     const named = metrics.map((metric, at) => [`m${at}`, metric] as const);
     this.#add(id, {
       metric: new MathExpression({
         label: '1 if any of them is too high',
-        expression: `IF(${named.map(([name]) => `(${zeroed(name)} >= ${from})`).join(' OR ')}, 1, 0)`,
+        expression: `IF(${named.map(([name]) => `(${zeroed(name)} >= ${watch.from})`).join(' OR ')}, 1, 0)`,
         usingMetrics: Object.fromEntries(named),
         period: LONG_PERIOD,
       }),
-      from: 1,
       times: 2,
       periods: 3,
-      says,
+      ...watch,
+      from: 1,
     });
   }
 
   /** Watches for jobs that do not move although nothing fails. */
   #watchStandstill(scheduler: WatchedScheduler): void {
     const at = { period: LONG_PERIOD };
-    // Created at once, so that environments of processes that are created next contain these metrics.
+    // This is created at once, so that environments of processes that are created next contain these metrics.
     const finishes = new MathExpression({
       label: 'Jobs run, and none ends',
       expression: `IF((${zeroed('running')} > 0) AND ((${sumOf('succeeded', 'failed', 'cancelled', 'retried')}) == 0), 1, 0)`,
@@ -358,10 +402,16 @@ export class SchedulerAlarms extends Construct {
       // Each running job ends by its type's timeout.
       const longest = Math.ceil(longestMs / LONG_PERIOD.toMilliseconds());
       this.#watchStream(scheduler, longest + 1);
-      // One more period for jobs that began during the last one, and one for late metrics.
-      const periods = Math.min(DAY.toMilliseconds() / LONG_PERIOD.toMilliseconds(), longest + 2);
+      const evaluated = evaluationOf(longestMs);
+      if (evaluated === undefined) {
+        Annotations.of(this).addInfo(
+          `There is no alarm NothingFinishes: a job may run for ${longestMs} ms, and an alarm can look back for a week.`,
+        );
+        return;
+      }
+      const { period, periods } = evaluated;
       this.#add('NothingFinishes', {
-        metric: finishes,
+        metric: finishes.with({ period }),
         from: 1,
         times: periods - 1,
         periods,
@@ -371,14 +421,16 @@ export class SchedulerAlarms extends Construct {
   }
 
   /**
-   * Watches for an event source that is disabled or lacks rights. It leaves no trace: no error, and no age. But the
-   * stream has a record of the end of each job that a worker has started, at the latest.
+   * Watches for an event source that is disabled or lacks rights. Such an event source leaves no trace: no error, and
+   * no age. But the stream gets a record of each job that a worker has started, when the job ends at the latest.
    *
    * @param longest - the number of long periods in which each started job ends
    */
   #watchStream(scheduler: WatchedScheduler, longest: number): void {
     const periods = 3;
-    const period = Duration.minutes(Math.min(longest * LONG_PERIOD.toMinutes(), DAY.toMinutes() / periods));
+    const period = Duration.minutes(
+      Math.min(longest * LONG_PERIOD.toMinutes(), STREAM_PERIOD_MAX.toMinutes()),
+    );
     this.#add('StreamUnread', {
       metric: new MathExpression({
         label: 'Jobs start, and the stream has no records',
@@ -397,7 +449,7 @@ export class SchedulerAlarms extends Construct {
   }
 
   #add(id: string, watch: Watch): void {
-    const alarm = new Alarm(this, id, {
+    const alarm = new Alarm(watch.scope ?? this, id, {
       metric: watch.metric,
       threshold: watch.from,
       evaluationPeriods: watch.periods,
@@ -411,6 +463,20 @@ export class SchedulerAlarms extends Construct {
   }
 }
 
-/** Zero for a metric without data. */
+/**
+ * Returns the periods of an alarm that looks back for longer than a job may run: one more for jobs that began during the
+ * last one, and one for late metrics. Undefined: no alarm can look back so far.
+ */
+function evaluationOf(
+  longestMs: number,
+): (Pick<Watch, 'periods'> & { readonly period: Duration }) | undefined {
+  return WINDOWS.map(({ period, window }) => ({
+    period,
+    window,
+    periods: Math.ceil(longestMs / period.toMilliseconds()) + 2,
+  })).find(({ period, window, periods }) => periods * period.toSeconds() <= window.toSeconds());
+}
+
+/** Returns an expression that is zero for a metric without data. */
 const zeroed = (name: string): string => `FILL(${name}, 0)`;
 const sumOf = (...names: readonly string[]): string => names.map(zeroed).join(' + ');

@@ -37,7 +37,10 @@ const CHECKS: Readonly<Record<keyof DashboardProps, Check>> = {
   past: durationWithin({ least: Duration.minutes(1) }),
 };
 
-/** @throws ConfigurationError for an impossible name or time range */
+/**
+ * Checks the props of a dashboard.
+ * @throws ConfigurationError for an impossible name or time range
+ */
 export const checkDashboard = (props: DashboardProps): void => objectOf(CHECKS)('', props);
 
 /** The metrics on request that the graphs show. */
@@ -86,6 +89,7 @@ function rowsOf(scheduler: WatchedScheduler): readonly (readonly IWidget[])[] {
         scheduler.metricFailed(),
         scheduler.metricRetried(),
         scheduler.metricCancelled(),
+        scheduler.metricExpired(),
         scheduler.metricRejected(),
       ]),
       graph('Waiting, running and free', [
@@ -122,6 +126,7 @@ function rowsOf(scheduler: WatchedScheduler): readonly (readonly IWidget[])[] {
         byType((options) => scheduler.metricFailed(options)),
       ),
     ],
+    ...scalingRows(scheduler),
     [
       graph('Passes, ms', [scheduler.metricPassDuration()]),
       graph('Lost races and write units', [scheduler.metricLostRaces(), scheduler.metricWriteUnits()]),
@@ -143,6 +148,25 @@ function rowsOf(scheduler: WatchedScheduler): readonly (readonly IWidget[])[] {
     [
       graph('Dead letters', [deadLettersIn(Object.values(scheduler.deadLetterQueues))]),
       graph('Outcomes not published at once', [scheduler.metricOutcomesUnpublished()]),
+    ],
+  ];
+}
+
+function scalingRows(scheduler: WatchedScheduler): readonly (readonly IWidget[])[] {
+  const fleets = scheduler.scaledFleets.slice(0, LINES_MAX);
+  if (fleets.length === 0) return [];
+  const byFleet = (metricOf: (options: SchedulerMetricOptions) => IMetric): readonly IMetric[] =>
+    fleets.map((fleet) => metricOf({ fleet, label: fleet }));
+  return [
+    [
+      graph(
+        'Backlog of scaled fleets, s of work over slots',
+        byFleet((options) => scheduler.metricBacklogTime(options)),
+      ),
+      graph(
+        'Slots of scaled fleets in use, %',
+        byFleet((options) => scheduler.metricCapUsed(options)),
+      ),
     ],
   ];
 }

@@ -16,20 +16,25 @@ import type { PoolDeclaration } from './pool.ts';
 import type { GuardedQueue } from './queues.ts';
 
 const TIMEOUT = Duration.minutes(5);
-/** CloudFormation would wait an hour for a function that cannot answer. */
+/**
+ * How long CloudFormation waits for the function's answer. Without a limit it would wait an hour for a function that
+ * cannot answer.
+ */
 const ANSWER_WITHIN = Duration.minutes(10);
 
 export interface DeclarationProps {
-  /** The declared pool; encoded when the app is complete. */
+  /** The declared pool, which is encoded when the app is complete. */
   readonly pool: Pick<PoolDeclaration, 'encode' | 'payloadSchemas'>;
-  /** The output of `encodeDeclaredSchedules`; called when the app is complete. */
+  /** Returns the output of `encodeDeclaredSchedules`. It is called when the app is complete. */
   readonly schedules: () => string;
   readonly table: ITableV2;
   readonly wakeQueue: Queue;
-  /** The queues by fleet; called when the app is complete. */
+  /** Returns the queues by fleet. It is called when the app is complete. */
   readonly queues: () => Readonly<Record<string, Queue>>;
   /** The queues whose messages must not be lost. */
   readonly ownQueues: Readonly<Record<OwnQueueName, GuardedQueue>>;
+  /** The name of the bucket for values over 64 KB. @default - none */
+  readonly bucketName?: string | undefined;
   readonly grants: SchedulerGrants;
   readonly functions: FunctionSettings;
   readonly logGroup?: ILogGroup | undefined;
@@ -62,6 +67,7 @@ export class Declaration extends Construct {
         tableArn: props.table.tableArn,
         pool: Lazy.string({ produce: () => props.pool.encode() }),
         schedules: Lazy.string({ produce: props.schedules }),
+        ...(props.bucketName === undefined ? {} : { bucket: props.bucketName }),
         ...(props.pool.payloadSchemas === undefined ? {} : { payloadSchemas: props.pool.payloadSchemas }),
         queueUrls: Lazy.any({
           produce: () =>

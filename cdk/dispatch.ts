@@ -19,7 +19,10 @@ const TIMEOUT = Duration.seconds(60);
 
 /** How long outcomes that a tick received stay hidden from other ticks. */
 const OUTCOMES_HIDDEN = Duration.minutes(2);
-/** The largest count of SQS: if a tick fails, the outcomes that it received are not at fault. */
+/**
+ * How often an outcome may be received before it becomes a dead letter: the largest number of SQS, because a failed
+ * tick is not the fault of the outcomes that it received.
+ */
 const OUTCOMES_RECEIVED = 1_000;
 
 /** The state of a schedule that paused itself, which the dispatch function publishes. Besides jobs, only schedules have a state. */
@@ -30,7 +33,7 @@ export interface DispatchProps {
   readonly functions: FunctionSettings;
   readonly queues: QueueSettings;
   readonly logGroup?: ILogGroup | undefined;
-  /** Invocations that are reserved for passes, so that the tick always runs; also the function's limit. */
+  /** Invocations that are reserved for the function, so that the tick always runs. They also limit the function. */
   readonly reservedConcurrency?: number | undefined;
 }
 
@@ -67,7 +70,7 @@ export class Dispatch extends Construct {
       memorySizeMb: 1_024,
       logGroup: props.logGroup,
       reservedConcurrency: props.reservedConcurrency,
-      // The next tick does the work of a failed one, and a lead is requested again.
+      // A failed tick or lead is not repeated: the next tick does the work, and a lead is requested again.
       retryAttempts: 0,
       maxEventAge: Duration.minutes(1),
     });
@@ -96,7 +99,8 @@ export class Dispatch extends Construct {
       maxEventAge: Duration.minutes(1),
     });
     this.#letLead();
-    // No maximum concurrency: with one, Lambda keeps five pollers even at an idle queue, without one it may keep two.
+    // There is no maximum concurrency: with one, Lambda keeps five pollers even at an idle queue, without one it may
+    // keep two.
     consumeQueue(this.function, this.wakeQueue, { batchSize: 10 });
     const tick = new Rule(this, 'Tick', {
       description: 'Starts a pass each minute, for jobs whose hints were lost',
@@ -115,7 +119,7 @@ export class Dispatch extends Construct {
   #letLead(): void {
     const { role } = this.function;
     if (role === undefined) return;
-    // A separate policy, because this one depends on the function, which depends on its default policy.
+    // This policy is separate, because it depends on the function, which depends on its default policy.
     new Policy(this, 'Lead', {
       roles: [role],
       statements: [

@@ -17,7 +17,10 @@ function isInstalled(folder: string): boolean {
   }
 }
 
-/** @throws EnvironmentError if functions are to be bundled and esbuild is not installed */
+/**
+ * Checks that esbuild is installed if functions are to be bundled.
+ * @throws EnvironmentError if functions are to be bundled and esbuild is not installed
+ */
 export function checkEsbuild(scope: Construct, folder: string = process.cwd()): void {
   // A stack that is not deployed needs no code.
   if (!Stack.of(scope).bundlingRequired || isInstalled(folder)) return;

@@ -11,7 +11,7 @@ import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import { consumeQueue } from './event-sources.ts';
 import type { SchedulerGrants } from './grants.ts';
 import type { Handler } from './handlers.ts';
-import { stackWideName } from './names.ts';
+import { isPartOf, stackWideName } from './names.ts';
 import { fleetVisibilityFor, hintQueue, type QueueSettings, type SharedTls } from './queues.ts';
 import {
   checkedElsewhere,
@@ -159,7 +159,7 @@ export class Fleet extends Construct {
     return this.queue.metricApproximateAgeOfOldestMessage(options);
   }
 
-  /** The number of messages that no worker has received yet. Each names up to `batchSize` jobs. */
+  /** Returns the number of messages that no worker has received yet. Each names up to `batchSize` jobs. */
   metricQueueDepth(options?: MetricOptions): Metric {
     return this.queue.metricApproximateNumberOfMessagesVisible(options);
   }
@@ -200,19 +200,15 @@ export class Fleet extends Construct {
 }
 
 /**
- * The name of the fleet's queue if its function is in another stack; undefined for a generated name. Exports would not
- * work: a stack may have 200, and an export in use cannot be removed, so neither could the fleet.
+ * Returns the name of the fleet's queue if its function is in another stack; undefined for a generated name. Exports
+ * would not work: a stack may have 200, and an export in use cannot be removed, so neither could the fleet.
  */
 function nameForOthers(fleet: Fleet, handler: IFunction | undefined): string | undefined {
   if (handler === undefined || isPartOf(Stack.of(handler), Stack.of(fleet))) return undefined;
   return stackWideName(fleet, QUEUE_NAME_MAX);
 }
 
-/** Whether the stack is the whole one or nested in it. Nested stacks are deployed with it and can refer to its resources. */
-const isPartOf = (stack: Stack, whole: Stack): boolean =>
-  stack === whole || (stack.nestedStackParent !== undefined && isPartOf(stack.nestedStackParent, whole));
-
-/** The fleet's queue, as the function's stack refers to it. */
+/** Returns the fleet's queue, as the function's stack refers to it. */
 function namedQueue(fleet: Fleet, handler: IFunction, queueName: string): IQueue {
   Stack.of(handler).addStackDependency(Stack.of(fleet), 'the queue of the fleet is there');
   const arn = Stack.of(fleet).formatArn({ service: 'sqs', resource: queueName });

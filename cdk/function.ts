@@ -33,8 +33,14 @@ export const RUNTIME = Runtime.NODEJS_24_X;
 export const SOURCE_MAPS = { NODE_OPTIONS: '--enable-source-maps' } as const;
 
 /**
- * Bundling options for one small file with all dependencies, including the AWS SDK. The tested version of the SDK runs,
- * and it starts faster than the runtime's copy. Use them for worker functions; `native-modules.ts` handles packages that
+ * The client of S3, a sixth of a bundle, which is loaded only for values over 64 KB. Lambda's runtime has a copy of it;
+ * emulators have none.
+ */
+export const S3_CLIENT = '@aws-sdk/client-s3';
+
+/**
+ * Bundling options for one small file with all dependencies, including the AWS SDK but for the client of S3. The tested
+ * version of the SDK runs, and it starts faster than the runtime's copy. Use them for worker functions; `native-modules.ts` handles packages that
  * cannot be bundled.
  */
 export const FUNCTION_BUNDLING = {
@@ -42,7 +48,7 @@ export const FUNCTION_BUNDLING = {
   target: 'node24',
   // ES modules are preferred, because esbuild removes their unused code.
   mainFields: ['module', 'main'],
-  externalModules: [],
+  externalModules: [S3_CLIENT],
   minify: true,
   sourceMap: true,
   sourcesContent: false,
@@ -71,9 +77,15 @@ export interface FunctionSettings {
  */
 export interface NetworkOptions {
   readonly vpc: IVpc;
-  /** @default - the private subnets with egress */
+  /**
+   * The subnets of the functions.
+   * @default - the private subnets with egress
+   */
   readonly subnets?: SubnetSelection | undefined;
-  /** @default - one for each function, which allows all outbound traffic */
+  /**
+   * The security groups of the functions.
+   * @default - one for each function, which allows all outbound traffic
+   */
   readonly securityGroups?: readonly ISecurityGroup[] | undefined;
 }
 
@@ -83,10 +95,15 @@ export interface SchedulerFunctionProps extends FunctionSettings {
   readonly description: string;
   readonly timeout: Duration;
   readonly memorySizeMb: number;
-  /** @default - a new one, with `logRetention` */
+  /** Whether it reads or writes objects. @default false */
+  readonly usesObjects?: boolean | undefined;
+  /**
+   * The log group of the function.
+   * @default - a new one, with `logRetention`
+   */
   readonly logGroup?: ILogGroup | undefined;
   readonly reservedConcurrency?: number | undefined;
-  /** For asynchronous invocations. */
+  /** Where failed asynchronous invocations go. */
   readonly onFailure?: IDestination | undefined;
   readonly retryAttempts?: number | undefined;
   readonly maxEventAge?: Duration | undefined;
@@ -115,7 +132,7 @@ export function schedulerFunction(
       tracing: props.tracing,
     }),
     environment: SOURCE_MAPS,
-    bundling: FUNCTION_BUNDLING,
+    bundling: props.usesObjects === true ? { ...FUNCTION_BUNDLING, externalModules: [] } : FUNCTION_BUNDLING,
     loggingFormat: LoggingFormat.JSON,
     systemLogLevelV2: SystemLogLevel.WARN,
     logGroup,
@@ -132,7 +149,7 @@ export function schedulerFunction(
   });
 }
 
-/** A log group instead of a retention setting, which would deploy one more function. */
+/** Returns the function's log group. A retention setting in its place would deploy one more function. */
 function ownLogGroup(
   scope: Construct,
   id: string,
@@ -159,7 +176,7 @@ const IN_VPC = [
   'ec2:DescribeSubnets',
 ];
 
-/** A role that may write the function's own logs. AWS's managed policy would allow all logs of the account. */
+/** Returns a role that may write the function's own logs. AWS's managed policy would allow all logs of the account. */
 export function functionRole(
   scope: Construct,
   id: string,
@@ -180,7 +197,10 @@ export function functionRole(
   return role;
 }
 
-/** The props without undefined values: the types of aws-cdk-lib are looser than ours about absent properties. */
+/**
+ * Returns the props without undefined values, because the types of aws-cdk-lib are looser than ours about absent
+ * properties.
+ */
 function definedOf<Props extends object>(
   props: Props,
 ): { [Key in keyof Props]?: Exclude<Props[Key], undefined> } {
@@ -189,8 +209,8 @@ function definedOf<Props extends object>(
 }
 
 /**
- * The path of a function's file, seen from the sources, from the package's ES modules, and from its CommonJS modules,
- * which are one folder deeper.
+ * Returns the path of a function's file, as seen from the sources, from the package's ES modules, or from its CommonJS
+ * modules, which are one folder deeper.
  */
 function entryPath(entry: string): string {
   const [path] = [`../functions/${entry}.ts`, `../functions/${entry}.js`, `../../functions/${entry}.js`]

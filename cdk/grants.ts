@@ -9,18 +9,23 @@ import type { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import { DETAIL_TYPE, EVENT_SOURCE, REQUEST_TYPES, SCHEDULE_STOPPED } from '../lib/events/contract.ts';
 import { uniqueId } from './names.ts';
-import { combinedGrant, grantTable, type RightsTable, type TableRole } from './rights.ts';
+import { combinedGrant, grantObjects, grantTable, type RightsTable, type TableRole } from './rights.ts';
 
 /** The parts of a scheduler that grants refer to, in this app or deployed elsewhere. */
 export interface GrantedParts {
   readonly table: RightsTable;
+  /** The bucket for values over 64 KB; undefined: there is none. */
+  readonly bucketArn?: string | undefined;
   readonly bus: IEventBus;
   /** The sources whose requests the scheduler accepts. An empty list means every source but its own. */
   readonly sources: readonly string[];
   readonly wakeQueue: IQueue;
   /** The alias through which clients wake the dispatch function. */
   readonly wakeFunctionArn?: string | undefined;
-  /** @throws ConfigurationError for an unknown fleet */
+  /**
+   * Returns the queue of a fleet.
+   * @throws ConfigurationError for an unknown fleet
+   */
   readonly fleetQueue: (fleet: string) => IQueue;
   /** Calls `visit` with every queue of a fleet: at once with the existing ones, and later with each new one. */
   readonly eachFleetQueue: (visit: (queue: IQueue) => void) => void;
@@ -34,10 +39,11 @@ const OUTCOMES = [
   DETAIL_TYPE.succeeded,
   DETAIL_TYPE.failed,
   DETAIL_TYPE.cancelled,
+  DETAIL_TYPE.expired,
   SCHEDULE_STOPPED,
 ] as const;
 
-/** SQS also needs `kms:Decrypt`, to check the data key that it made. */
+/** The actions on the key that sending needs. SQS also needs `kms:Decrypt`, to check the data key that it made. */
 const SEND_KEY_ACTIONS = ['kms:GenerateDataKey', 'kms:Decrypt'];
 
 /**
@@ -53,10 +59,10 @@ export class SchedulerGrants {
 
   /** Lets a producer submit with the client, and read, move and cancel jobs by id. */
   submit(grantee: IGrantable): Grant {
-    const { table, wakeQueue, wakeFunctionArn } = this.#parts;
+    const { wakeQueue, wakeFunctionArn } = this.#parts;
     // A wake starts a submitted job sooner, though its stream record causes a pass too. A job moved to a near time
     // needs a wake.
-    const grants = [grantTable(table, grantee, 'submit'), sendMessages(wakeQueue, grantee)];
+    const grants = [this.table(grantee, 'submit'), sendMessages(wakeQueue, grantee)];
     if (wakeFunctionArn !== undefined) grants.push(invokeFunction(wakeFunctionArn, grantee));
     return combinedGrant(grants);
   }
@@ -84,10 +90,10 @@ export class SchedulerGrants {
    * @throws ConfigurationError for an unknown fleet
    */
   work(grantee: IGrantable, fleet: string): Grant {
-    const { table, wakeQueue, fleetQueue } = this.#parts;
+    const { wakeQueue, fleetQueue } = this.#parts;
     return combinedGrant([
       consumeMessages(fleetQueue(fleet), grantee),
-      grantTable(table, grantee, 'serve'),
+      this.table(grantee, 'serve'),
       sendMessages(wakeQueue, grantee),
     ]);
   }
@@ -97,26 +103,29 @@ export class SchedulerGrants {
     return this.passes(grantee, 'reside');
   }
 
-  /** For the scheduler's own functions (`dispatch`), which have no membership, and for processes that do (`reside`). */
+  /**
+   * Grants the rights of passes: to the scheduler's own functions (`dispatch`), which have no membership, or to
+   * processes that have one (`reside`).
+   */
   passes(grantee: IGrantable, role: 'dispatch' | 'reside'): Grant {
-    const { table, wakeQueue, eachFleetQueue } = this.#parts;
-    const grant = combinedGrant([grantTable(table, grantee, role), sendMessages(wakeQueue, grantee)]);
+    const { wakeQueue, eachFleetQueue } = this.#parts;
+    const grant = combinedGrant([this.table(grantee, role), sendMessages(wakeQueue, grantee)]);
     eachFleetQueue((queue) => sendMessages(queue, grantee));
     return grant;
   }
 
   /** Lets an operator read everything, including payloads and results, and change nothing. */
   read(grantee: IGrantable): Grant {
-    return grantTable(this.#parts.table, grantee, 'read');
+    return this.table(grantee, 'read');
   }
 
   /** Lets an operator read, move, cancel and pause jobs, wake dispatchers, redrive dead letters, and publish outcomes again. */
   operate(grantee: IGrantable): Grant {
-    const { table, wakeQueue, deadLetterQueues, redriveQueues } = this.#parts;
+    const { wakeQueue, deadLetterQueues, redriveQueues } = this.#parts;
     const look = (queue: IQueue, ...more: readonly string[]): Grant =>
       QueueGrants.fromQueue(queue).actions(grantee, ['sqs:GetQueueAttributes', ...more]);
     return combinedGrant([
-      grantTable(table, grantee, 'operate'),
+      this.table(grantee, 'operate'),
       sendMessages(wakeQueue, grantee),
       this.publish(grantee, 'outcomes'),
       ...deadLetterQueues.flatMap((queue) => [
@@ -127,12 +136,16 @@ export class SchedulerGrants {
     ]);
   }
 
-  /** For the scheduler's own functions: the rights of a role on the table. */
+  /** Grants the rights of a role on the table, and on the bucket if there is one, for the scheduler's own functions. */
   table(grantee: IGrantable, role: TableRole): Grant {
-    return grantTable(this.#parts.table, grantee, role);
+    const { table, bucketArn } = this.#parts;
+    const ofTable = grantTable(table, grantee, role);
+    return bucketArn === undefined
+      ? ofTable
+      : combinedGrant([ofTable, ...grantObjects(bucketArn, grantee, role)]);
   }
 
-  /** For the scheduler's own functions: lets a function publish outcomes, or rejections, on the bus. */
+  /** Lets one of the scheduler's own functions publish outcomes, or rejections, on the bus. */
   publish(grantee: IGrantable, what: 'outcomes' | 'rejections'): Grant {
     const types = what === 'outcomes' ? [...OUTCOMES] : DETAIL_TYPE.rejected;
     return this.#putEvents(grantee, {
@@ -142,7 +155,7 @@ export class SchedulerGrants {
 
   #putEvents(grantee: IGrantable, conditions: Record<string, Record<string, unknown>>): Grant {
     const { bus } = this.#parts;
-    // Not `allPutEvents`, which grants all buses of the account.
+    // This is not `allPutEvents`, which grants all buses of the account.
     return Grant.addToPrincipalOrResource({
       grantee,
       actions: ['events:PutEvents'],
@@ -153,7 +166,7 @@ export class SchedulerGrants {
   }
 }
 
-/** Digits of a statement's id. Each statement is a resource, and its id is a hash of its content. */
+/** How many digits the id of a statement has. Each statement is a resource, and its id is a hash of its content. */
 const SID_DIGITS = 16;
 
 /** The quota "Event bus policy size" of EventBridge, for all statements of a bus together. */
@@ -163,7 +176,7 @@ const TOKEN = 'x'.repeat(100);
 
 type Conditions = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
-/** One statement for all principals with the same conditions. With one statement for each, some twenty would fill the policy. */
+/** A statement for all principals with the same conditions. With one statement for each, some twenty would fill the policy. */
 class BusStatement extends CfnEventBusPolicy {
   readonly #admitted = new Map<string, readonly [kind: string, principal: unknown]>();
   readonly #says: object;
@@ -200,7 +213,7 @@ class BusStatement extends CfnEventBusPolicy {
     );
   }
 
-  /** Without any principal, as after a refused first one, the statement is left out. */
+  /** If the statement has no principal, for example because the first one was refused, it is left out. */
   protected override shouldSynthesize(): boolean {
     return this.#admitted.size > 0;
   }
@@ -222,7 +235,7 @@ class BusStatement extends CfnEventBusPolicy {
   }
 }
 
-/** The longest text that a CloudFormation value can become; undefined if it is not a text. */
+/** Returns the longest text that a CloudFormation value can become; undefined if it is not a text. */
 function textOf(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
   const { 'Fn::Join': joined, Ref: name } = value as Readonly<Record<string, unknown>>;
@@ -235,7 +248,7 @@ function textOf(value: unknown): string | undefined {
   return isToken ? TOKEN : undefined;
 }
 
-/** The bus policy as a resource policy, for principals that this account's own policies cannot admit. */
+/** Returns the bus policy as a resource policy, for principals that this account's own policies cannot admit. */
 function policyOf(bus: IEventBus, conditions: Conditions): IResourceWithPolicy {
   const stack = Stack.of(bus);
   return {

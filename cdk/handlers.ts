@@ -18,7 +18,7 @@ import { toDuration } from './values.ts';
 /** The timeout of a function that sets none. */
 const LAMBDA_DEFAULT_TIMEOUT = Duration.seconds(3);
 
-/** The version that introduced `Promise.withResolvers` and `Map.groupBy`. */
+/** The oldest version of Node.js that runs handlers: it introduced `Promise.withResolvers` and `Map.groupBy`. */
 const NODE_MIN = 22;
 
 /** A handler, as far as this app knows it. */
@@ -28,7 +28,7 @@ export interface Handler {
   /** The function itself if this app creates it, for its environment. */
   readonly own: LambdaFunction | undefined;
   readonly timeout: Duration;
-  /** The function has Lambda's default timeout, because none was set. */
+  /** Whether the function has Lambda's default timeout, because none was set. */
   readonly isTimeoutDefault: boolean;
 }
 
@@ -38,7 +38,7 @@ export interface HandlerInput {
 }
 
 /**
- * The handler of a fleet; undefined if it has none.
+ * Returns the handler of a fleet; undefined if it has none.
  * @throws ConfigurationError for a handler that cannot run jobs, or whose timeout is unknown
  */
 export function handlerOf(fleet: string, { handler, ...given }: HandlerInput): Handler | undefined {
@@ -87,7 +87,7 @@ export function handlerOf(fleet: string, { handler, ...given }: HandlerInput): H
 /** The longest timeout of a Lambda function. */
 const LAMBDA_MAX_TIMEOUT = Duration.minutes(15);
 
-/** A known timeout of the function decides, because Lambda ends an attempt then. */
+/** Returns the timeout of a handler. The function's own decides if it is known, because Lambda ends an attempt then. */
 function checkHandlerTimeout(fleet: string, said: Duration | undefined, own: Duration | undefined): void {
   if (said === undefined || said.isUnresolved()) return;
   const field = `fleets.${fleet}.handlerTimeout`;
@@ -108,7 +108,7 @@ function checkHandlerTimeout(fleet: string, said: Duration | undefined, own: Dur
   );
 }
 
-/** The function if this app creates it; undefined for an imported one. */
+/** Returns the function if this app creates it; undefined for an imported one. */
 function functionBehind(handler: IFunction | Version | Alias): LambdaFunction | undefined {
   if (handler instanceof LambdaFunction) return handler;
   if (handler instanceof Alias) return functionBehind(handler.version.lambda);

@@ -5,7 +5,6 @@ import {
   type IEventBus,
   type IRuleTarget,
   Rule,
-  type RuleTargetConfig,
   type RuleTargetInput,
 } from 'aws-cdk-lib/aws-events';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
@@ -23,7 +22,10 @@ import { toDuration } from './values.ts';
 
 const TIMEOUT = Duration.seconds(30);
 
-/** The most that EventBridge allows. Events that it cannot deliver within a day become dead letters. */
+/**
+ * How often and how long EventBridge tries to deliver an event: the most that it allows. Events that it cannot deliver
+ * within a day become dead letters.
+ */
 const RETRIES = { maximumRetryAttempts: 185, maximumEventAgeInSeconds: Duration.hours(24).toSeconds() };
 
 export interface IngestProps {
@@ -31,6 +33,8 @@ export interface IngestProps {
   /** The sources whose requests are accepted. An empty list means every source. */
   readonly sources: readonly string[];
   readonly functions: FunctionSettings;
+  /** Whether jobs may have values over 64 KB. */
+  readonly usesObjects: boolean;
   readonly queues: QueueSettings;
   readonly logGroup?: ILogGroup | undefined;
   /** Deliveries of an event before it becomes a dead letter. */
@@ -65,7 +69,7 @@ export class Ingest extends Construct {
         ...(props.sources.length === 0 ? {} : { source: [...props.sources] }),
       },
     });
-    rule.addTarget(this.targetOf(rule));
+    rule.addTarget(this.#target({ ArnEquals: { 'aws:SourceArn': rule.ruleArn } }));
     if (props.queues.encryptionKey !== undefined) allowRules(this, props.queues.encryptionKey);
 
     this.function = schedulerFunction(this, 'Function', {
@@ -74,6 +78,7 @@ export class Ingest extends Construct {
       description: 'Turns requests into job items',
       timeout: TIMEOUT,
       memorySizeMb: 512,
+      usesObjects: props.usesObjects,
       logGroup: props.logGroup,
       reservedConcurrency: props.reservedConcurrency,
     });
@@ -85,13 +90,15 @@ export class Ingest extends Construct {
   }
 
   /**
-   * The target of a rule whose events go to the queue. It is not the target of aws-cdk-lib, which lets rules of any
-   * account send to an encrypted queue and use its key, unless a feature flag is set.
-   *
-   * @param input - the message made from an event; by default the event itself
+   * Returns the target of a rule of business events whose name begins with `prefix`, on any bus. One statement of a
+   * policy lets all of them send, because SQS accepts at most 20 statements and 8,192 bytes.
+   * @param input - the message made from an event
    */
-  targetOf(rule: Rule, input?: RuleTargetInput): IRuleTarget {
-    return { bind: () => ({ ...this.#target(rule.ruleArn), ...(input === undefined ? {} : { input }) }) };
+  targetOfRules(prefix: string, input: RuleTargetInput): IRuleTarget {
+    const rules = (bus: string): string =>
+      Stack.of(this).formatArn({ service: 'events', resource: 'rule', resourceName: `${bus}${prefix}-*` });
+    // The ARN of a rule of the default bus does not name the bus.
+    return this.#target({ ArnLike: { 'aws:SourceArn': [rules(''), rules('*/')] } }, input);
   }
 
   /** Keeps events that a bus with its own key cannot encrypt or decrypt, and that no rule sees therefore. */
@@ -104,28 +111,40 @@ export class Ingest extends Construct {
       resourceName: `${bus.eventBusName}/*`,
     });
     // EventBridge's guide does not say whether it sends these events in the name of the bus or of a rule.
-    letSend(this.deadLetterQueue, [bus.eventBusArn, rules]);
+    letSend(this.deadLetterQueue, { ArnEquals: { 'aws:SourceArn': [bus.eventBusArn, rules] } });
   }
 
-  #target(ruleArn: string): RuleTargetConfig {
-    for (const queue of [this.queue, this.deadLetterQueue]) letSend(queue, ruleArn);
+  /**
+   * It is not the target of aws-cdk-lib, which lets rules of any account send to an encrypted queue and use its key,
+   * unless a feature flag is set.
+   */
+  #target(senders: Senders, input?: RuleTargetInput): IRuleTarget {
+    for (const queue of [this.queue, this.deadLetterQueue]) letSend(queue, senders);
     return {
-      arn: this.queue.queueArn,
-      targetResource: this.queue,
-      // The same dead-letter queue as behind the ingest queue, so that one redrive returns both.
-      deadLetterConfig: { arn: this.deadLetterQueue.queueArn },
-      retryPolicy: RETRIES,
+      bind: () => ({
+        arn: this.queue.queueArn,
+        targetResource: this.queue,
+        // This is the same dead-letter queue as behind the ingest queue, so that one redrive returns both.
+        deadLetterConfig: { arn: this.deadLetterQueue.queueArn },
+        retryPolicy: RETRIES,
+        ...(input === undefined ? {} : { input }),
+      }),
     };
   }
 }
 
-function letSend(queue: Queue, sourceArn: string | readonly string[]): void {
+/** The rules that may send, as conditions of a policy. */
+type Senders = Readonly<
+  Partial<Record<'ArnEquals' | 'ArnLike', { readonly 'aws:SourceArn': string | readonly string[] }>>
+>;
+
+function letSend(queue: Queue, conditions: Senders): void {
   queue.addToResourcePolicy(
     new PolicyStatement({
       principals: [new ServicePrincipal('events.amazonaws.com')],
       actions: ['sqs:SendMessage'],
       resources: [queue.queueArn],
-      conditions: { ArnEquals: { 'aws:SourceArn': sourceArn } },
+      conditions,
     }),
   );
 }

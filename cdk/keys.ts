@@ -22,14 +22,15 @@ export function allowLogs(scope: Construct, key: IKey): void {
 }
 
 /**
- * Lets rules of the bus send to encrypted queues. The statement cannot name the rule, because key and rule would depend
- * on each other.
+ * Lets rules of the bus send to encrypted queues, and EventBridge look at the key of the bus: that call has no encryption
+ * context, on which the CDK's own statement depends. The statement cannot name the rule, because key and rule would
+ * depend on each other.
  */
 export function allowRules(scope: Construct, key: IKey): void {
   key.addToResourcePolicy(
     new PolicyStatement({
       principals: [new ServicePrincipal('events.amazonaws.com')],
-      actions: ['kms:Decrypt', 'kms:GenerateDataKey'],
+      actions: ['kms:Decrypt', 'kms:DescribeKey', 'kms:GenerateDataKey'],
       resources: ['*'],
       conditions: { StringEquals: { 'aws:SourceAccount': Stack.of(scope).account } },
     }),

@@ -7,12 +7,12 @@ import { type IQueue, Queue } from 'aws-cdk-lib/aws-sqs';
 import { StringListParameter } from 'aws-cdk-lib/aws-ssm';
 import type { Construct } from 'constructs';
 import { ConfigurationError } from '../lib/core/errors.ts';
-import { type Check, objectOf } from '../lib/core/read-fields.ts';
+import { type Check, objectOf, recordOf } from '../lib/core/read-fields.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
 import { SchedulerGrants } from './grants.ts';
 import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
 import { checkSources } from './sources.ts';
-import { checkedElsewhere, listOf, recordOf } from './values.ts';
+import { checkedElsewhere, listOf } from './values.ts';
 
 /** The ARNs of a deployed scheduler's parts. All must be of one account and Region. */
 export interface SchedulerAttributes {
@@ -24,6 +24,8 @@ export interface SchedulerAttributes {
    * million jobs
    */
   readonly wakeFunctionArn?: string;
+  /** The bucket of a scheduler with `largePayloads`, for its grants. @default - none */
+  readonly bucketArn?: string;
   /** The sources whose requests the scheduler accepts. @default - every source */
   readonly sources?: readonly string[];
   /** The key that encrypts the scheduler's resources. @default - keys of AWS */
@@ -37,8 +39,8 @@ export interface SchedulerAttributes {
 }
 
 /**
- * The parameter's list begins with these, in this order, and ends with the alias. New entries may only be appended,
- * because a stack may read a parameter that another version wrote.
+ * The ARNs with which the parameter's list begins, in this order; it ends with the alias. New entries may only be
+ * appended, because a stack may read a parameter that another version wrote.
  */
 const LISTED = ['tableArn', 'busArn', 'wakeQueueArn'] as const satisfies (keyof SchedulerAttributes)[];
 
@@ -56,7 +58,7 @@ class DeployedScheduler extends SchedulerBase {
   constructor(scope: Construct, id: string, attributes: SchedulerAttributes) {
     super(scope, id);
     const { tableArn, busArn, wakeQueueArn, sources = [], encryptionKeyArn } = attributes;
-    checkSources(sources);
+    if (attributes.sources !== undefined) checkSources(sources);
     const encryptionKey: IKey | undefined =
       encryptionKeyArn === undefined ? undefined : Key.fromKeyArn(this, 'Key', encryptionKeyArn);
     const queueOf = (name: string, queueArn: string): IQueue =>
@@ -78,6 +80,7 @@ class DeployedScheduler extends SchedulerBase {
       arns.map((arn, at) => queueOf(`${id}${at}`, arn));
     this.grants = new SchedulerGrants({
       table: { tableArn, encryptionKey },
+      bucketArn: attributes.bucketArn,
       bus: this.bus,
       sources,
       wakeQueue: this.wakeQueue,
@@ -107,7 +110,7 @@ class DeployedScheduler extends SchedulerBase {
   }
 }
 
-/** The form of a part's ARN: its service, and the pattern of its last part. */
+/** The form of an ARN: its service, and a pattern for the resource at its end. */
 interface Kind {
   readonly what: string;
   readonly service: string;
@@ -125,6 +128,7 @@ const ALIAS: Kind = {
   service: 'lambda',
   resource: /^function:[\w-]{1,64}:[\w-]{1,128}$/,
 };
+const BUCKET: Kind = { what: 'a bucket', service: 's3', resource: /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/ };
 const KEY: Kind = { what: 'a key of KMS', service: 'kms', resource: /^key\/[\w-]+$/ };
 
 const ARN = /^arn:[\w-]+:([\w-]+):([\w-]+:\d{12}):(.+)$/;
@@ -148,6 +152,7 @@ const CHECKS: Readonly<Record<keyof SchedulerAttributes, Check>> = {
   busArn: arnOf(KINDS.busArn),
   wakeQueueArn: arnOf(KINDS.wakeQueueArn),
   wakeFunctionArn: arnOf(ALIAS),
+  bucketArn: arnOf(BUCKET),
   sources: checkedElsewhere,
   encryptionKeyArn: arnOf(KEY),
   fleetQueueArns: recordOf(arnOf(QUEUE)),
@@ -181,7 +186,10 @@ function checkTogether(arns: readonly (readonly [field: string, arn: string])[])
   }
 }
 
-/** @throws ConfigurationError for a missing part, and for an ARN of another kind */
+/**
+ * Makes the scheduler whose parts have these ARNs.
+ * @throws ConfigurationError for a missing part, and for an ARN of another kind
+ */
 export function fromAttributes(scope: Construct, id: string, attributes: SchedulerAttributes): IScheduler {
   objectOf(CHECKS)('', attributes);
   for (const name of LISTED) CHECKS[name](name, attributes[name]);
@@ -214,7 +222,10 @@ export function publishParameter(
   });
 }
 
-/** CloudFormation reads the parameter at each deployment. It does not contain sources and fleets. */
+/**
+ * Makes the scheduler whose addresses are in a parameter, which CloudFormation reads at each deployment. The parameter
+ * does not contain sources and fleets.
+ */
 export function fromParameter(
   scope: Construct,
   id: string,

@@ -112,7 +112,7 @@ export abstract class SchedulerMetrics extends Construct {
    */
   protected turnOn(_metric: MetricOnRequest): void {}
 
-  /** The same for a metric that is used by this dimension. */
+  /** Called when a metric is used by this dimension. `Scheduler` overrides it, as it does `turnOn`. */
   protected turnOnBy(_scope: FinerScope): void {}
 
   /** Jobs that were stored, whether through the bus or the client. */
@@ -150,12 +150,17 @@ export abstract class SchedulerMetrics extends Construct {
     return this.metric('cancelled', options);
   }
 
+  /** Jobs that had not started in time. */
+  metricExpired(options?: SchedulerMetricOptions): Metric {
+    return this.metric('expired', options);
+  }
+
   /** Attempts that did not succeed and whose jobs are retried. */
   metricRetried(options?: SchedulerMetricOptions): Metric {
     return this.metric('retried', options);
   }
 
-  /** From when a job was ready to run until a worker started it. */
+  /** The time from when a job was ready to run until a worker started it. */
   metricWaitTime(options?: SchedulerMetricOptions): Metric {
     return this.metric('waitTime', options);
   }
@@ -178,6 +183,14 @@ export abstract class SchedulerMetrics extends Construct {
   /** How long the oldest waiting job that a pass saw has been ready. */
   metricOldestPending(options?: SchedulerMetricOptions): Metric {
     return this.metric('oldestPending', options);
+  }
+
+  /**
+   * How long the jobs that wait for a full fleet would take on its slots, or how long the oldest of them has waited if that is
+   * longer; zero while a slot is free. `scale()` uses it.
+   */
+  metricBacklogTime(options?: SchedulerMetricOptions): Metric {
+    return this.metric('backlogTime', options);
   }
 
   /** Slots without a job in flight after a pass. */

@@ -4,8 +4,10 @@ import { Aws, Fn, Names, Stack, Token } from 'aws-cdk-lib';
 import { Construct, RootConstruct } from 'constructs';
 
 const HASH_DIGITS = 16;
-/** EventBridge allows 256 characters. */
+/** The length of the bus's name as far as it is made of readable parts. EventBridge allows 256 characters. */
 const BUS_NAME_READABLE = 200;
+/** The length of what the names of a scheduler's rules begin with. EventBridge allows 64 characters in all. */
+const RULE_PREFIX_MAX = 54;
 
 const hashOf = (text: string): string =>
   createHash('sha256').update(text).digest('hex').slice(0, HASH_DIGITS);
@@ -13,13 +15,13 @@ const hashOf = (text: string): string =>
 const readable = (path: string, length: number): string =>
   path.replaceAll(/[^A-Za-z0-9]+/g, '-').slice(-length);
 
-/** The outermost parent of a nested stack. */
+/** Returns the outermost parent of a nested stack, or the stack itself. */
 const outermostStack = (stack: Stack): Stack =>
   stack.nestedStackParent === undefined ? stack : outermostStack(stack.nestedStackParent);
 
 /**
- * The path of a construct, from the name of its deployed stack. It stays the same when the stack gets another id or moves
- * into a stage, and so do names made from it.
+ * Returns the path of a construct, from the name of its deployed stack. It stays the same when the stack gets another
+ * id or moves into a stage, and so do names made from it.
  */
 function deployedPath(construct: Construct): readonly [stackName: string, ...ids: string[]] {
   const stack = outermostStack(Stack.of(construct));
@@ -28,8 +30,8 @@ function deployedPath(construct: Construct): readonly [stackName: string, ...ids
 }
 
 /**
- * A name that is unique in the account and Region, because a stack's name is, and that does not depend on the app's
- * construct ids. Undefined if the stack's name is known only at deployment.
+ * Returns a name that is unique in the account and Region, because a stack's name is, and that does not depend on the
+ * app's construct ids. Undefined if the stack's name is known only at deployment.
  */
 export function stackWideName(construct: Construct, length: number): string | undefined {
   if (Token.isUnresolved(Stack.of(construct).stackName)) return undefined;
@@ -37,18 +39,37 @@ export function stackWideName(construct: Construct, length: number): string | un
   return `${readable(path, length - HASH_DIGITS - 1)}-${hashOf(path)}`;
 }
 
-/** A name for the bus, because EventBridge generates none. A nested stack has no name before its deployment, but a unique id. */
+/**
+ * Returns a name for the bus, because EventBridge generates none. A nested stack has no name before its deployment, but
+ * a unique id.
+ */
 export function busName(construct: Construct): string {
   const own = stackWideName(construct, BUS_NAME_READABLE);
   if (own !== undefined) return own;
   const path = deployedPath(construct).join('/');
-  const stackUuid = Fn.select(2, Fn.split('/', Aws.STACK_ID));
-  return Fn.join('-', [readable(path, BUS_NAME_READABLE - 64), hashOf(path), stackUuid]);
+  return Fn.join('-', [readable(path, BUS_NAME_READABLE - 64), hashOf(path), stackUuid()]);
 }
 
-/** The same as `Names.nodeUniqueId` of aws-cdk-lib, but with the name of the stack instead of its id. By default both are equal. */
+/** Returns what the names of the scheduler's own rules of business events begin with. No other rule has such a name. */
+export function rulePrefix(construct: Construct): string {
+  return (
+    stackWideName(construct, RULE_PREFIX_MAX) ??
+    Fn.join('-', [hashOf(deployedPath(construct).join('/')), stackUuid()])
+  );
+}
+
+const stackUuid = (): string => Fn.select(2, Fn.split('/', Aws.STACK_ID));
+
+/**
+ * Returns what `Names.nodeUniqueId` of aws-cdk-lib does, but with the name of the stack instead of its id. By default
+ * both are equal.
+ */
 export function uniqueId(construct: Construct): string {
   const root = new RootConstruct();
   const known = deployedPath(construct).reduce<Construct>((scope, id) => new Construct(scope, id), root);
   return Names.nodeUniqueId(known.node);
 }
+
+/** Whether the stack is the whole one or nested in it. Nested stacks are deployed with it and can refer to its resources. */
+export const isPartOf = (stack: Stack, whole: Stack): boolean =>
+  stack === whole || (stack.nestedStackParent !== undefined && isPartOf(stack.nestedStackParent, whole));

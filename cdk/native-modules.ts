@@ -14,7 +14,7 @@ import { checkText, having, listOf, oneOf } from './values.ts';
 /** The platform of functions. `host`: processes of this machine, under a local emulator. `lambda`: AWS Lambda. */
 export type Platform = 'host' | 'lambda';
 
-/** The default platform: this machine if an emulator is configured. */
+/** Returns the default platform: this machine if an emulator is configured. */
 export const defaultPlatform = (): Platform => (process.env.AWS_ENDPOINT_URL ? 'host' : 'lambda');
 
 export interface NativeModulesProps {
@@ -55,8 +55,8 @@ interface Manifest {
 }
 
 /**
- * Bundling options for a `NodejsFunction` whose code imports such packages: `FUNCTION_BUNDLING`, and commands that pack
- * them.
+ * Returns bundling options for a `NodejsFunction` whose code imports packages with native code: `FUNCTION_BUNDLING`,
+ * and commands that put these packages beside the bundle.
  * @throws ConfigurationError for an unknown or impossible prop
  * @throws Error for a package that is not installed
  */
@@ -69,7 +69,7 @@ export function bundlingWithNativeModules(props: NativeModulesProps): BundlingOp
       : [installCommand(modules, installedIn, outputDir, architecture)];
   return {
     ...FUNCTION_BUNDLING,
-    externalModules: [...modules],
+    externalModules: [...FUNCTION_BUNDLING.externalModules, ...modules],
     commandHooks: {
       beforeBundling: () => [],
       beforeInstall: () => [],
@@ -102,7 +102,7 @@ function installCommand(
   ].join(' ');
 }
 
-/** The packages with all their dependencies. Optional ones that are missing belong to other platforms. */
+/** Returns the packages with all their dependencies. Optional ones that are missing belong to other platforms. */
 function withDependencies(modules: readonly string[], installedIn: string): readonly Installed[] {
   const found = new Map<string, Installed>();
   const visit = (name: string, from: string, optional: boolean): void => {
@@ -114,7 +114,7 @@ function withDependencies(modules: readonly string[], installedIn: string): read
     const { dependencies = {}, optionalDependencies = {} } = readManifest(installed.folder);
     for (const dependency of Object.keys(optionalDependencies)) visit(dependency, installed.folder, true);
     for (const dependency of Object.keys(dependencies)) {
-      // npm lists an optional dependency in both.
+      // npm lists an optional dependency among the dependencies, too.
       visit(dependency, installed.folder, dependency in optionalDependencies);
     }
   };
@@ -122,7 +122,7 @@ function withDependencies(modules: readonly string[], installedIn: string): read
   return [...found.values()];
 }
 
-/** Looks as Node.js does: in this folder's `node_modules`, then in its parents'. */
+/** Returns the folder of a package. It looks as Node.js does: in this folder's `node_modules`, then in its parents'. */
 function folderOf(name: string, from: string): string | undefined {
   for (let folder = from; ; folder = dirname(folder)) {
     const candidate = join(folder, 'node_modules', name);

@@ -10,14 +10,13 @@ import { ConfigurationError, show } from '../lib/core/errors.ts';
 import type { JobTypeInput, PoolInput } from '../lib/core/pool-input.ts';
 import { readName, readRecord } from '../lib/core/read-fields.ts';
 import { encodeConfiguration } from '../lib/declaration/codec.ts';
+import { checkTypesOfFleet, checkUnitsOf, payloadSchemasOf } from '../lib/declaration/types-of-jobs.ts';
 import { checkFleet, type FleetProps } from './fleet.ts';
-import { payloadSchemasOf } from './jobs.ts';
 import type { SchedulerProps } from './props.ts';
 import { refuseTokens } from './tokens.ts';
 import {
   checkDeclaration,
   checkTimeouts,
-  checkTypesOfFleet,
   claimHandlers,
   type FleetInputs,
   type Handlers,
@@ -31,7 +30,7 @@ const DEFAULT_TYPE = DEFAULT_TIER;
 interface Declared {
   readonly types: Readonly<Record<string, JobTypeInput>>;
   readonly fleets: FleetInputs;
-  /** Types were declared by name, so fleets may name only these. */
+  /** Whether types were declared by name, so that fleets may name only these. */
   readonly isStrict: boolean;
 }
 
@@ -70,6 +69,7 @@ export class PoolDeclaration {
     const names = namesOf(this.#declared);
     for (const [fleet, props] of Object.entries(fleets)) checkTypesOfFleet(fleet, props, names);
     this.#resolved = this.#resolve(this.#declared);
+    checkUnitsOf(jobs, this.configuration);
     this.encode();
     claimHandlers(this.handlers, this);
   }
@@ -79,7 +79,7 @@ export class PoolDeclaration {
     return this.#resolved.configuration;
   }
 
-  /** The encoded declaration of a deployment. @throws ConfigurationError if it is too large */
+  /** Returns the encoded declaration of a deployment. @throws ConfigurationError if it is too large */
   encode(): string {
     const { configuration, encoded = encodeConfiguration(configuration) } = this.#resolved;
     this.#resolved.encoded = encoded;
@@ -123,7 +123,7 @@ export class PoolDeclaration {
     this.#change({ ...this.#declared, fleets: { ...fleets, [fleet]: props } });
   }
 
-  /** Types that only fleets name. They count as declared as soon as other types are declared by name. */
+  /** Returns the types that only fleets name. They count as declared as soon as other types are declared by name. */
   #impliedTypes(): Readonly<Record<string, JobTypeInput>> {
     const { types, fleets } = this.#declared;
     const named = Object.values(fleets).flatMap((props) => props.types);
@@ -154,13 +154,19 @@ export class PoolDeclaration {
   }
 }
 
-/** @throws ConfigurationError for a value that is not a record of fleets, and for an impossible fleet */
+/**
+ * Checks the fleets.
+ * @throws ConfigurationError for a value that is not a record of fleets, and for an impossible fleet
+ */
 function checkFleets(fleets: unknown): void {
   for (const [fleet, props] of readRecord('fleets', fleets, Number.POSITIVE_INFINITY))
     checkFleet(`fleets.${fleet}`, props ?? null);
 }
 
-/** @throws ConfigurationError for fleets whose names cannot be construct ids, in which a slash becomes two dashes */
+/**
+ * Checks that the fleets' names can be construct ids.
+ * @throws ConfigurationError for fleets whose names cannot be construct ids, in which a slash becomes two dashes
+ */
 function checkIds(fleets: readonly string[]): void {
   const ids = new Map<string, string>();
   for (const fleet of fleets) {
@@ -176,7 +182,7 @@ function checkIds(fleets: readonly string[]): void {
   }
 }
 
-/** An empty list allows every type. */
+/** Returns the types that fleets may name. An empty list allows every type. */
 const namesOf = ({ types, isStrict }: Declared): readonly string[] => (isStrict ? Object.keys(types) : []);
 
 const declaredTwice = (field: string, name: string): ConfigurationError =>

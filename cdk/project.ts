@@ -5,7 +5,10 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 
-/** The CDK looks for these from the app's folder upwards, and refuses to choose among several. */
+/**
+ * The names of the lock files that the CDK looks for, from the app's folder upwards. It refuses to choose among
+ * several.
+ */
 const LOCK_FILES = ['pnpm-lock.yaml', 'yarn.lock', 'bun.lockb', 'bun.lock', 'package-lock.json'];
 
 export interface PlaceOfProject {
@@ -14,8 +17,8 @@ export interface PlaceOfProject {
 }
 
 /**
- * Empty if the CDK finds a lock file itself. Otherwise, as for an app with no lock file, with two, or with a linked
- * package, explicit paths.
+ * Returns explicit paths of the project and its lock file, for an app with no lock file, with two, or with a linked
+ * package. Empty: the CDK finds a lock file itself.
  */
 export function placeOfProject(entry: string, folder: string = process.cwd()): PlaceOfProject {
   const locked = foldersUp(folder).find((each) => lockFilesIn(each).length > 0);
@@ -28,7 +31,7 @@ export function placeOfProject(entry: string, folder: string = process.cwd()): P
 const lockFilesIn = (folder: string): readonly string[] =>
   LOCK_FILES.filter((name) => existsSync(join(folder, name)));
 
-/** The folder and all its parents. */
+/** Returns the folder and all its parents. */
 function foldersUp(folder: string): readonly string[] {
   const above = dirname(folder);
   return above === folder ? [folder] : [folder, ...foldersUp(above)];

@@ -7,16 +7,17 @@ import type { IManagedPolicy } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { type Architecture, Tracing } from 'aws-cdk-lib/aws-lambda';
 import { type ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { DurationInput } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import type { JobTypeInput, PoolInput } from '../lib/core/pool-input.ts';
-import { type Check, objectOf } from '../lib/core/read-fields.ts';
+import { type Check, isBoolean, objectOf, recordOf } from '../lib/core/read-fields.ts';
 import type { AnyJobDefinition } from '../lib/jobs/jobs.ts';
 import type { FinerScope, MetricOnRequest } from '../lib/metrics/names.ts';
 import type { ScheduleRequest } from '../lib/schedules/request.ts';
 import type { FleetProps } from './fleet.ts';
 import type { TableOptions } from './table.ts';
-import { checkedElsewhere, checkText, durationWithin, having, listOf, oneOf, recordOf } from './values.ts';
+import { checkedElsewhere, checkText, durationWithin, having, listOf, oneOf } from './values.ts';
 import { checkSubnets } from './worker-function-props.ts';
 
 /** Settings of job types by name. */
@@ -94,7 +95,12 @@ export interface SchedulerProps<Named extends string = string, Type extends stri
    */
   readonly table?: TableOptions | undefined;
   /**
-   * The key that encrypts the table, the queues, the logs and the scheduler's own bus. The policy of a key from another
+   * A bucket for `largePayloads` that another deployment left, with its objects. Refused without `largePayloads`.
+   * @default - a new bucket with the removal policy of the table; CloudFormation deletes no bucket that has objects
+   */
+  readonly largePayloadsBucket?: IBucket | undefined;
+  /**
+   * The key that encrypts the table, the bucket, the queues, the logs and the scheduler's own bus. The policy of a key from another
    * stack, or of an imported key, must let the principals of SQS, EventBridge and CloudWatch Logs use it: see
    * docs/security.md. A key of another Region is refused.
    * @default - keys of AWS
@@ -166,17 +172,31 @@ export interface SchedulerProps<Named extends string = string, Type extends stri
         readonly ingest?: ILogGroup | undefined;
         readonly dispatch?: ILogGroup | undefined;
         readonly declare?: ILogGroup | undefined;
+        readonly collect?: ILogGroup | undefined;
+        readonly api?: ILogGroup | undefined;
       }
     | undefined;
   /**
    * Invocations that are reserved for a function out of the account's concurrency, and also limit it: up to 1,000. A new
    * account has a quota of 10, none of which AWS lets you reserve. The dispatch function leads each busy partition, up to
-   * 32 of them, with an invocation of half a minute. Its value must be at least 4 more than that number of partitions.
+   * 32 of them, with an invocation of half a minute. Its value must be at least 7 more than that number of partitions, and
+   * that of ingest at least `ingestConcurrency`. Each wait of the API takes an invocation for up to 20 seconds, so callers who
+   * wait could use up the account's concurrency: reserve some for `api`.
    * @default - nothing is reserved
    */
   readonly reservedConcurrency?:
-    | { readonly dispatch?: number | undefined; readonly ingest?: number | undefined }
+    | {
+        readonly dispatch?: number | undefined;
+        readonly ingest?: number | undefined;
+        readonly api?: number | undefined;
+      }
     | undefined;
+  /**
+   * Whether the stack has function URLs that serve the HTTP protocol with IAM, one for each role: `scheduler.api`. Some Regions, such as
+   * Zurich and Tel Aviv, have no function URLs, and refuse the deployment.
+   * @default false
+   */
+  readonly api?: boolean | undefined;
   /**
    * The most ingest invocations at once, 2 to 1,000. More events wait in the queue instead of using up the account's
    * concurrency.
@@ -195,7 +215,8 @@ export interface SchedulerProps<Named extends string = string, Type extends stri
    */
   readonly ingestBatchingWindow?: DurationInput | undefined;
   /**
-   * Deliveries of an event to the ingest function before it becomes a dead letter, 1 to 1,000.
+   * Deliveries of an event to the ingest function before it becomes a dead letter, 5 to 1,000. A delivery that Lambda
+   * throttles counts.
    * @default 5
    */
   readonly maxReceiveCount?: number | undefined;
@@ -225,6 +246,7 @@ const OTHER_PROPS: Readonly<Record<Exclude<keyof SchedulerProps, keyof PoolInput
   removalPolicy: oneOf(RemovalPolicy, 'a RemovalPolicy'),
   queueRemovalPolicy: oneOf(RemovalPolicy, 'a RemovalPolicy'),
   table: checkedElsewhere,
+  largePayloadsBucket: having('bucketArn', 'a bucket'),
   encryptionKey: having('keyArn', 'a key of KMS'),
   vpc: having('vpcId', 'a VPC'),
   vpcSubnets: checkSubnets,
@@ -236,7 +258,14 @@ const OTHER_PROPS: Readonly<Record<Exclude<keyof SchedulerProps, keyof PoolInput
   metrics: listOf(checkText),
   metricsBy: listOf(checkText),
   logRetention: oneOf(RetentionDays, 'one of RetentionDays'),
-  logGroups: objectOf({ ingest: checkLogGroup, dispatch: checkLogGroup, declare: checkLogGroup }),
+  api: isBoolean,
+  logGroups: objectOf({
+    ingest: checkLogGroup,
+    dispatch: checkLogGroup,
+    declare: checkLogGroup,
+    collect: checkLogGroup,
+    api: checkLogGroup,
+  }),
   reservedConcurrency: checkedElsewhere,
   ingestConcurrency: checkedElsewhere,
   ingestBatchSize: checkedElsewhere,
@@ -248,12 +277,16 @@ const POOL_PROPS: Readonly<Record<keyof PoolInput, true>> = {
   types: true,
   fleets: true,
   tiers: true,
+  limits: true,
   maxConcurrency: true,
   score: true,
   fairness: true,
   lending: true,
   lostClaimsInARow: true,
   partitions: true,
+  searchableTags: true,
+  largePayloads: true,
+  statistics: true,
 };
 
 /** Fields of the pool are checked later, when they become its configuration. */
@@ -263,7 +296,7 @@ const checkProps = objectOf({
 });
 
 /**
- * The props of the pool, without its fleets.
+ * Returns the props of the pool, without its fleets.
  * @throws ConfigurationError for an unknown prop, and for one with an impossible value
  */
 export function declarationOf(props: SchedulerProps): Omit<PoolInput, 'fleets'> {

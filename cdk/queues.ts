@@ -10,16 +10,22 @@ import { CfnQueuePolicy, Queue, type QueuePolicy, type QueueProps } from 'aws-cd
 import { Construct, type IDependable } from 'constructs';
 import { acknowledge } from './acknowledged.ts';
 
-/** SQS's longest retention. The time of a dead letter counts from when its message was first sent. */
+/**
+ * How long dead letters and messages that must not be lost are kept: SQS's longest retention. The time of a dead letter
+ * counts from when its message was first sent.
+ */
 const RETENTION = Duration.days(14);
-/** Longer than the longest visibility timeout of a message to a fleet, 12 hours. */
+/** How long hints are kept: longer than the longest visibility timeout of a message to a fleet, 12 hours. */
 const HINT_RETENTION = Duration.days(1);
 
 /** Settings of all queues of a scheduler. */
 export interface QueueSettings {
   /** The key of the queues. @default - a key of SQS */
   readonly encryptionKey?: IKey | undefined;
-  /** @default RemovalPolicy.DESTROY */
+  /**
+   * The removal policy of the queues.
+   * @default RemovalPolicy.DESTROY
+   */
   readonly removalPolicy?: RemovalPolicy | undefined;
 }
 
@@ -72,7 +78,7 @@ class SharingQueue extends Queue {
   }
 }
 
-/** Without queues, the policy is left out: SQS refuses it then. */
+/** If there are no queues, the policy is left out, because SQS would refuse it. */
 class QueuesPolicy extends CfnQueuePolicy {
   readonly #queues: () => readonly string[];
 
@@ -150,18 +156,23 @@ const keptAs = ({ encryptionKey, removalPolicy }: QueueSettings): QueueProps => 
     : { encryptionMasterKey: encryptionKey, dataKeyReuse: Duration.minutes(5) }),
 });
 
-/** AWS's recommended visibility timeout for a queue of a function: room for its retries while it is throttled. */
+/**
+ * Returns AWS's recommended visibility timeout for a queue of a function: room for its retries while it is throttled.
+ */
 export function visibilityFor(functionTimeout: Duration): Duration {
   return Duration.seconds(functionTimeout.toSeconds() * 6);
 }
 
-/** A message may return this long after the end of its function, after the lease that its attempt has on the job. */
+/**
+ * How long after the end of its function a message may return. By then the lease that the attempt has on the job is
+ * over.
+ */
 const BEHIND_FUNCTION = Duration.seconds(20);
 
 /**
- * The visibility timeout of a fleet's queue. A message returns only if its function died, or could not begin. An early
- * return lets the job of a dead function start again sooner, because the next receiver finds that the attempt's time is
- * over.
+ * Returns the visibility timeout of a fleet's queue. A message returns only if its function died, or could not begin.
+ * An early return lets the job of a dead function start again sooner, because the next receiver finds that the
+ * attempt's time is over.
  */
 export function fleetVisibilityFor(functionTimeout: Duration): Duration {
   return Duration.seconds(functionTimeout.toSeconds() + BEHIND_FUNCTION.toSeconds());

@@ -106,6 +106,9 @@ export abstract class SchedulerBase extends SchedulerMetrics implements ISchedul
     return this.wakeFunctionArn === undefined ? {} : { FAIRLEAD_WAKE_FUNCTION: this.wakeFunctionArn };
   }
 
-  /** @throws ConfigurationError for an unknown fleet */
+  /**
+   * Checks that the scheduler has this fleet.
+   * @throws ConfigurationError for an unknown fleet
+   */
   protected abstract requireFleet(fleet: string): void;
 }

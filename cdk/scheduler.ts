@@ -13,7 +13,8 @@ import { PermissionsBoundary } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Architecture } from 'aws-cdk-lib/aws-lambda';
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
-import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { type ILogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct, type IConstruct } from 'constructs';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
@@ -21,6 +22,7 @@ import { ConfigurationError, show } from '../lib/core/errors.ts';
 import type { JobTypeInput } from '../lib/core/pool-input.ts';
 import { didYouMean } from '../lib/core/spelling.ts';
 import type { OwnQueueName } from '../lib/declaration/codec.ts';
+import { typesOfJobs } from '../lib/declaration/types-of-jobs.ts';
 import type { AskedMetrics } from '../lib/metrics/contract.ts';
 import {
   FINER_SCOPES,
@@ -31,6 +33,7 @@ import {
   type MetricOnRequest,
 } from '../lib/metrics/names.ts';
 import { type AlarmsProps, checkAlarms, SchedulerAlarms } from './alarms.ts';
+import { Api } from './api.ts';
 import { checkDashboard, type DashboardProps, METRICS_DRAWN, SchedulerDashboard } from './dashboard.ts';
 import { Declaration } from './declaration.ts';
 import { Dispatch } from './dispatch.ts';
@@ -38,10 +41,10 @@ import { Fleet, type FleetProps } from './fleet.ts';
 import type { FunctionSettings } from './function.ts';
 import { consumeMessages, SchedulerGrants, sendMessages } from './grants.ts';
 import { Ingest } from './ingest.ts';
-import { type JobOfEvent, jobRule } from './job-rule.ts';
-import { typesOfJobs } from './jobs.ts';
+import { checkJobOfEvent, type JobOfEvent, jobRule } from './job-rule.ts';
 import { allowLogs } from './keys.ts';
-import { checkLimits, checkNetwork } from './limits.ts';
+import { largePayloadsBucket, ObjectCollector } from './large-payloads.ts';
+import { checkLimits, checkNetwork, INGEST_CONCURRENCY } from './limits.ts';
 import {
   fromAttributes,
   fromParameter,
@@ -54,15 +57,18 @@ import { addressOutputs } from './outputs.ts';
 import { PoolDeclaration } from './pool.ts';
 import { declarationOf, type NamesOr, type ScheduleOf, type SchedulerProps } from './props.ts';
 import { type GuardedQueue, type QueueSettings, SharedTls } from './queues.ts';
+import { checkScale, type ScalableWorkers, type ScaleProps, scaleWorkers } from './scaling.ts';
 import { type IScheduler, SchedulerBase } from './scheduler-base.ts';
 import { ScheduleDeclarations } from './schedules.ts';
 import { checkSources, claimSources } from './sources.ts';
 import { checkTable, schedulerTable } from './table.ts';
 import { checkDeclaration, checkPlaces } from './validation.ts';
-import { warnOfMetrics, warnOfTimeouts } from './warnings.ts';
+import { queueForProcesses, warnOfMetrics, warnOfReserved, warnOfTimeouts } from './warnings.ts';
 import { deadLettersIn, type WatchedScheduler } from './watched.ts';
 
-/** Runs before other aspects visit a scheduler's parts, because it creates the last of them. */
+/**
+ * The priority of the aspect that creates the last parts of a scheduler: it runs before other aspects visit the parts.
+ */
 const SETTLE_PRIORITY = 50;
 
 /**
@@ -104,6 +110,8 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
   }
 
   readonly table: ITableV2;
+  /** The bucket for values over 64 KB; undefined without `largePayloads`. */
+  readonly bucket: IBucket | undefined;
   override readonly bus: IEventBus;
   readonly ingestQueue: Queue;
   override readonly wakeQueue: Queue;
@@ -112,6 +120,10 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
   /** The name of the rule that invokes the dispatch function each minute. */
   readonly tickRuleName: string;
   readonly ingestFunction: NodejsFunction;
+  /** Deletes objects of large payloads whose job is gone, once a day; undefined without `largePayloads`. */
+  readonly collectFunction: NodejsFunction | undefined;
+  /** The HTTP protocol behind a function URL; undefined without `api: true`. */
+  readonly api: Api | undefined;
   override readonly grants: SchedulerGrants;
   readonly #pool: PoolDeclaration;
   readonly #schedules: ScheduleDeclarations;
@@ -124,6 +136,7 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
   readonly #fleetVisitors: ((fleet: Fleet) => void)[] = [];
   readonly #settled: (() => void)[] = [];
   #isSettled = false;
+  readonly #scaledFleets = new Set<string>();
   /** Metrics on request that the app uses. */
   readonly #metrics = new Set<MetricOnRequest>();
   /** Dimensions that the app uses. */
@@ -135,7 +148,8 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
     const { fleets = {}, encryptionKey, sources = [] } = props;
     this.#pool = new PoolDeclaration(declaration, fleets, Stack.of(this), props.jobs);
     this.#schedules = new ScheduleDeclarations(() => this.configuration, props.schedules);
-    if (props.eventBus !== undefined) claimSources(this, props.eventBus, sources);
+    this.bus = props.eventBus ?? this.#ownBus(encryptionKey);
+    claimSources(this, this.bus, sources);
 
     this.#queues = {
       encryptionKey,
@@ -146,19 +160,20 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
       removalPolicy: props.removalPolicy,
       encryptionKey,
     });
-    this.bus = props.eventBus ?? this.#ownBus(encryptionKey);
+    this.bucket = this.#ownBucket(props);
     if (encryptionKey !== undefined) allowLogs(this, encryptionKey);
     const functions = functionSettings(props);
     const ingest = new Ingest(this, 'Ingest', {
       bus: this.bus,
       sources,
       functions,
+      usesObjects: this.bucket !== undefined,
       queues: this.#queues,
       logGroup: props.logGroups?.ingest,
       maxReceiveCount: props.maxReceiveCount ?? 5,
       batchSize: props.ingestBatchSize ?? 10,
       batchingWindow: props.ingestBatchingWindow,
-      concurrency: props.ingestConcurrency ?? 5,
+      concurrency: props.ingestConcurrency ?? INGEST_CONCURRENCY,
       reservedConcurrency: props.reservedConcurrency?.ingest,
     });
     if (props.eventBus === undefined && encryptionKey !== undefined) ingest.keepUnreadableOf(this.bus);
@@ -178,11 +193,12 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
     this.#guarded = { ingest, outcomes: dispatch.outcomes };
     this.grants = new SchedulerGrants({
       table: { tableArn: this.table.tableArn, encryptionKey },
+      bucketArn: this.bucket?.bucketArn,
       bus: this.bus,
       sources,
       wakeQueue: this.wakeQueue,
       wakeFunctionArn: this.wakeFunctionArn,
-      fleetQueue: (fleet) => this.fleetNamed(fleet).queue,
+      fleetQueue: (fleet) => queueForProcesses(this.fleetNamed(fleet)),
       eachFleetQueue: (visit) => this.eachFleet(({ queue }) => visit(queue)),
       deadLetterQueues: Object.values(this.deadLetterQueues),
       redriveQueues: Object.values(this.#guarded).map(({ queue }) => queue),
@@ -198,6 +214,7 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
       wakeQueue: this.wakeQueue,
       queues: () => Object.fromEntries([...this.#made].map(([fleet, { queue }]) => [fleet, queue])),
       ownQueues: this.#guarded,
+      bucketName: this.bucket?.bucketName,
       grants: this.grants,
       functions,
       logGroup: props.logGroups?.declare,
@@ -205,17 +222,10 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
     // The functions read the declaration, so they are deployed after it.
     ingest.function.node.addDependency(declared.resource);
     dispatch.function.node.addDependency(declared.resource);
-    if (props.parameterName !== undefined) {
-      publishParameter(this, props.parameterName, {
-        tableArn: this.table.tableArn,
-        busArn: this.bus.eventBusArn,
-        wakeQueueArn: this.wakeQueue.queueArn,
-        wakeFunctionArn: this.wakeFunctionArn,
-      });
-    }
-    if (props.permissionsBoundary !== undefined)
-      PermissionsBoundary.of(this).apply(props.permissionsBoundary);
-    for (const [key, value] of Object.entries(props.tags ?? {})) Tags.of(this).add(key, value);
+    this.collectFunction = this.#collectObjects(functions, declared, props.logGroups?.collect);
+    this.api = props.api === true ? this.#ownApi(functions, declared, props) : undefined;
+    if (props.parameterName !== undefined) this.#publish(props.parameterName);
+    this.#mark(props);
     addressOutputs(this, this);
     this.#settleLate();
   }
@@ -248,11 +258,12 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
    * Makes a job of each event that matches the pattern, on the scheduler's bus or another bus of its account and Region.
    * An event without a field that the job needs is rejected, as a request is.
    * @throws ConfigurationError for a path outside the event's detail, a pattern that is too long, and a rule that exists
-   * already
+   * already; at synth, for a job without a field that its type needs
    */
   on(pattern: EventPattern, job: JobOfEvent<Type>, bus: IEventBus = this.bus): Rule {
     this.whenSettled(() => {
-      if (this.configuration.types.some(({ type }) => type === job.type)) return;
+      if (this.configuration.types.some(({ type }) => type === job.type))
+        return checkJobOfEvent(job, this.configuration);
       throw new ConfigurationError(
         'job.type',
         job.type,
@@ -260,7 +271,8 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
         'Declare it first: in jobs or types, or with addJobType.',
       );
     });
-    return jobRule(this, { pattern, job, bus, ingest: this.#guarded.ingest });
+    const isOwnBus = bus.eventBusName === this.bus.eventBusName;
+    return jobRule(this, { pattern, job, bus, isOwnBus, ingest: this.#guarded.ingest });
   }
 
   /**
@@ -319,10 +331,32 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
   dashboard(props: DashboardProps = {}): SchedulerDashboard {
     this.#requireOnce('Dashboard', 'dashboard()');
     checkDashboard(props);
-    // Recorded now, not when the graphs are made, so that environments created in between contain these metrics.
+    // These metrics are turned on now, not when the graphs are made, so that environments created in between contain
+    // them.
     for (const metric of METRICS_DRAWN) this.turnOn(metric);
     this.turnOnBy('type');
     return new SchedulerDashboard(this, 'Dashboard', { scheduler: this, ...props });
+  }
+
+  /**
+   * Scales workers that run in containers or on instances by how much work waits for their fleet: from the least to the
+   * greatest number that they were given. The metric `backlogTime` is written for it, and the dashboard shows it.
+   *
+   * @example
+   * scheduler.scale(service.autoScaleTaskCount({ minCapacity: 0, maxCapacity: 20 }), { fleet: 'gpu' });
+   *
+   * @throws ConfigurationError for an unknown fleet, one with a handler, and an impossible time
+   */
+  scale(workers: ScalableWorkers, props: ScaleProps = {}): void {
+    checkScale(props);
+    const fleet = this.#fleetOfProcesses(props.fleet);
+    this.#scaledFleets.add(fleet);
+    scaleWorkers(this, workers, { ...props, fleet });
+  }
+
+  /** The fleets that `scale()` was called for. */
+  get scaledFleets(): readonly string[] {
+    return [...this.#scaledFleets];
   }
 
   /** The number of messages in both dead-letter queues. If it is above zero, use `fairlead queues list`. */
@@ -330,7 +364,7 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
     return deadLettersIn(Object.values(this.deadLetterQueues), options);
   }
 
-  /** Age of the oldest event that waits to become a job, in seconds. */
+  /** The age of the oldest event that waits to become a job, in seconds. */
   metricIngestAge(options?: MetricOptions): Metric {
     return this.ingestQueue.metricApproximateAgeOfOldestMessage(options);
   }
@@ -365,6 +399,25 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
     );
   }
 
+  /**
+   * Returns the fleet `named`, or without a name the only fleet without a handler.
+   * @throws ConfigurationError - the fleet is not declared or has a handler; or no name was given, and not exactly one fleet has
+   *   no handler
+   */
+  #fleetOfProcesses(named: string | undefined): string {
+    const names = Object.values(this.fleets).flatMap((each) =>
+      each.function === undefined ? each.fleet : [],
+    );
+    const [first, ...others] = named === undefined ? names : [this.fleetNamed(named).fleet];
+    if (first !== undefined && others.length === 0 && names.includes(first)) return first;
+    throw new ConfigurationError(
+      'fleet',
+      named,
+      'must be a fleet without a handler: Lambda scales functions by itself',
+      names.length === 0 ? 'This scheduler has none.' : `Name one of ${names.map(show).join(', ')}.`,
+    );
+  }
+
   #requireOnce(id: string, method: string): void {
     if (this.node.tryFindChild(id) === undefined) return;
     throw new ConfigurationError(
@@ -373,6 +426,69 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
       'was already called for this scheduler',
       'Keep the result of the first call.',
     );
+  }
+
+  /** Puts the boundary and the tags of its account on all parts. */
+  #mark({ permissionsBoundary, tags = {} }: Pick<SchedulerProps, 'permissionsBoundary' | 'tags'>): void {
+    if (permissionsBoundary !== undefined) PermissionsBoundary.of(this).apply(permissionsBoundary);
+    for (const [key, value] of Object.entries(tags)) Tags.of(this).add(key, value);
+  }
+
+  #collectObjects(
+    functions: FunctionSettings,
+    { resource }: Declaration,
+    logGroup: ILogGroup | undefined,
+  ): NodejsFunction | undefined {
+    const { table, grants } = this;
+    if (this.bucket === undefined) return undefined;
+    const collector = new ObjectCollector(this, 'Objects', { table, grants, functions, logGroup });
+    collector.function.node.addDependency(resource);
+    return collector.function;
+  }
+
+  #publish(parameterName: string): void {
+    publishParameter(this, parameterName, {
+      tableArn: this.table.tableArn,
+      busArn: this.bus.eventBusArn,
+      wakeQueueArn: this.wakeQueue.queueArn,
+      wakeFunctionArn: this.wakeFunctionArn,
+    });
+  }
+
+  #ownApi(
+    functions: FunctionSettings,
+    { resource }: Declaration,
+    { reservedConcurrency, logGroups }: Pick<SchedulerProps, 'reservedConcurrency' | 'logGroups'>,
+  ): Api {
+    const environment = this.schedulerEnvironment();
+    const api = new Api(this, 'Api', {
+      functions,
+      usesObjects: this.bucket !== undefined,
+      grants: this.grants,
+      environment,
+      reservedConcurrency: reservedConcurrency?.api,
+      logGroup: logGroups?.api,
+    });
+    api.function.node.addDependency(resource);
+    return api;
+  }
+
+  #ownBucket({
+    largePayloadsBucket: existing,
+    removalPolicy,
+    encryptionKey,
+  }: Pick<SchedulerProps, 'largePayloadsBucket' | 'removalPolicy' | 'encryptionKey'>): IBucket | undefined {
+    const isDeclared = this.configuration.largePayloads !== undefined;
+    if (!isDeclared && existing !== undefined)
+      throw new ConfigurationError(
+        'largePayloadsBucket',
+        existing.bucketName,
+        'is for largePayloads, which this scheduler does not declare',
+        'Declare largePayloads: {}, or leave the bucket out.',
+      );
+    return isDeclared
+      ? largePayloadsBucket(this, 'Bucket', { existing, removalPolicy, encryptionKey })
+      : undefined;
   }
 
   #ownBus(encryptionKey: IKey | undefined): IEventBus {
@@ -466,6 +582,7 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
         payloadSchemas: this.#pool.payloadSchemas,
       });
       warnOfTimeouts(this, this.#pool);
+      warnOfReserved(this.#pool);
       warnOfMetrics(this, this.configuration, this.#metricsBy);
       for (const effect of this.#settled) effect();
       this.#setMetrics();
@@ -494,13 +611,16 @@ function checkedDeclaration(
       'Leave removalPolicy out.',
     );
   }
-  checkSources(props.sources ?? []);
+  if (props.sources !== undefined) checkSources(props.sources);
   checkPlaces(props, place);
   const { jobs, types } = props;
   return jobs === undefined ? declaration : { ...declaration, types: typesOfJobs(jobs, types) };
 }
 
-/** @throws ConfigurationError for a metric that is not on request, and for an unknown dimension */
+/**
+ * Returns the metrics and dimensions that the props ask for.
+ * @throws ConfigurationError for a metric that is not on request, and for an unknown dimension
+ */
 function metricsAskedFor({ metrics = [], metricsBy = [] }: SchedulerProps): AskedMetrics {
   checkAmong('metrics', metrics, METRICS_ON_REQUEST, 'all other metrics are always written');
   checkAmong('metricsBy', metricsBy, FINER_SCOPES, 'metrics by partition are always written');

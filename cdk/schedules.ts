@@ -11,7 +11,7 @@ import type { ScheduleRequest } from '../lib/schedules/request.ts';
 import { refuseTokens } from './tokens.ts';
 import { checkText, isDuration } from './values.ts';
 
-/** The request with each `Duration` of aws-cdk-lib as milliseconds, because requests are deployed as JSON. */
+/** Returns the request with each `Duration` of aws-cdk-lib as milliseconds, because requests are deployed as JSON. */
 const withMilliseconds = (request: ScheduleRequest): ScheduleRequest =>
   typeof request === 'object' && request !== null && !Array.isArray(request)
     ? (Object.fromEntries(
@@ -32,7 +32,10 @@ export class ScheduleDeclarations {
     for (const [id, request] of Object.entries(schedules)) this.add(id, request);
   }
 
-  /** @throws ConfigurationError for an invalid schedule, and for a name in use */
+  /**
+   * Adds a schedule.
+   * @throws ConfigurationError for an invalid schedule, and for a name in use
+   */
   add(id: string, given: ScheduleRequest): void {
     const request = withMilliseconds(given);
     checkText('schedules', id);
@@ -53,8 +56,8 @@ export class ScheduleDeclarations {
   }
 
   /**
-   * The encoded schedules for the deployment's function. They are checked again, because implied types may be gone by
-   * now.
+   * Returns the encoded schedules for the deployment's function. They are checked again, because implied types may be
+   * gone by now.
    * @throws ConfigurationError
    */
   encode(): string {

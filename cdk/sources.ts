@@ -9,7 +9,10 @@ import { EVENT_SOURCE, REQUEST_TYPES } from '../lib/events/contract.ts';
 /** The quota "Event pattern size" of EventBridge, for one rule. */
 const PATTERN_MAX_CHARS = 2_048;
 
-/** @throws ConfigurationError for a pattern that is too long for a rule */
+/**
+ * Checks the length of a rule's pattern.
+ * @throws ConfigurationError for a pattern that is too long for a rule
+ */
 export function checkPattern(field: string, pattern: object, wayOut: string): void {
   const chars = JSON.stringify(pattern).length;
   if (chars <= PATTERN_MAX_CHARS) return;
@@ -27,13 +30,24 @@ interface Claim {
   readonly sources: readonly string[];
 }
 
-/** The claims of each app. */
+/** The sources that the schedulers of each app accept, with their buses. */
 const claims = new WeakMap<object, Claim[]>();
 
-/** @throws ConfigurationError for an impossible source */
+/**
+ * Checks the sources.
+ * @throws ConfigurationError for an impossible source
+ */
 export function checkSources(sources: readonly string[]): void {
   if (!Array.isArray(sources)) {
     throw new ConfigurationError('sources', sources, 'must be a list', 'Write it as ["orders"].');
+  }
+  if (sources.length === 0) {
+    throw new ConfigurationError(
+      'sources',
+      sources,
+      'names no source',
+      'Name the sources of the producers, or leave sources out to accept every source.',
+    );
   }
   const other = sources.findIndex((source) => typeof source !== 'string');
   if (other >= 0) {
@@ -69,7 +83,10 @@ export function checkSources(sources: readonly string[]): void {
   );
 }
 
-/** @throws ConfigurationError for sources that another scheduler of the app accepts from the same bus */
+/**
+ * Records which sources a scheduler accepts from a bus.
+ * @throws ConfigurationError for sources that another scheduler of the app accepts from the same bus
+ */
 export function claimSources(scheduler: Construct, bus: IEventBus, sources: readonly string[]): void {
   const made = claims.get(scheduler.node.root) ?? [];
   for (const [at, source] of sources.length === 0 ? [[0, undefined] as const] : sources.entries()) {
@@ -88,7 +105,10 @@ export function claimSources(scheduler: Construct, bus: IEventBus, sources: read
 const takes = (sources: readonly string[], source: string | undefined): boolean =>
   source === undefined || sources.length === 0 || sources.includes(source);
 
-/** An imported bus may be imported twice, in one stack or in several that are deployed to one account and Region. */
+/**
+ * Whether two claims are about one bus. An imported bus may be imported twice, in one stack or in several that are
+ * deployed to one account and Region.
+ */
 function isSameBus(claim: Claim, { scheduler, bus }: Omit<Claim, 'sources'>): boolean {
   if (claim.bus === bus) return true;
   if (claim.bus.eventBusName !== bus.eventBusName) return false;
@@ -98,6 +118,6 @@ function isSameBus(claim: Claim, { scheduler, bus }: Omit<Claim, 'sources'>): bo
   return isNamed && placeOf(claim.bus) === placeOf(bus);
 }
 
-/** Account and Region of a bus. If stacks name neither, they are deployed to the same ones. */
+/** Returns the account and Region of a bus. If stacks name neither, they are deployed to the same ones. */
 const placeOf = ({ env: { account, region } }: IEventBus): string =>
   [account, region].map((each) => (Token.isUnresolved(each) ? '' : each)).join('/');

@@ -27,11 +27,11 @@ export interface ExistingTable {
 /** Options of the table. An unknown option is refused with a `ConfigurationError`. */
 export interface TableOptions {
   /**
-   * Jobs per second that the table must handle right after the deployment, above 0 and up to 8,000: the table and its
-   * index are warmed for this load. Otherwise DynamoDB takes minutes to grow. Warm throughput never shrinks: DynamoDB
-   * refuses a value below the reached one, so a later deployment may raise the value, or omit it. Refused with
-   * `existing`.
-   * @default - the throughput of a new table: some 1,300 jobs a second
+   * Jobs per second that the table must handle right after the deployment, above 0 and up to 6,666: the table and its
+   * index of lines are warmed for this load. Otherwise DynamoDB takes minutes to grow. Warm throughput never shrinks: DynamoDB
+   * refuses a value below the reached one, so a later deployment may raise the value, or omit it. AWS bills each rise
+   * above the throughput of a new table once. Refused with `existing`.
+   * @default - the throughput of a new table: see docs/cost-and-speed.md for the jobs a second that it takes
    */
   readonly expectedJobsPerSecond?: number | undefined;
   /**
@@ -58,8 +58,8 @@ export interface SchedulerTableProps extends TableOptions {
   readonly encryptionKey?: IKey | undefined;
 }
 
-/** Capacity units of one job, from its submission to its end; see docs/cost-and-speed.md. */
-const UNITS_OF_JOB = { tableWrites: 5, indexWrites: 3, tableReads: 3, indexReads: 2 } as const;
+/** Capacity units of one job, from its submission to its end: not less than docs/cost-and-speed.md measures. */
+const UNITS_OF_JOB = { tableWrites: 6, indexWrites: 3, tableReads: 3, indexReads: 2 } as const;
 
 /** The throughput of a new on-demand table. */
 const NEW_TABLE = { reads: 12_000, writes: 4_000 } as const;
@@ -91,7 +91,7 @@ export function schedulerTable(scope: Construct, id: string, props: SchedulerTab
     ...(warm === undefined ? {} : { warmThroughput: warm.table }),
   });
   if (encryptionKey !== undefined) encrypt(table, encryptionKey);
-  // A sparse index: it contains an item only while the item stands in a line.
+  // The index is sparse: it contains an item only while the item stands in a line.
   table.addGlobalSecondaryIndex({
     indexName: TABLE.linesIndex,
     partitionKey: { name: TABLE.line, type: AttributeType.STRING },
@@ -99,6 +99,14 @@ export function schedulerTable(scope: Construct, id: string, props: SchedulerTab
     projectionType: ProjectionType.INCLUDE,
     nonKeyAttributes: [...PROJECTED],
     ...(warm === undefined ? {} : { warmThroughput: warm.index }),
+  });
+  // A sparse index, too: it contains a job only while the job has not started and would expire. It is never warmed: its
+  // four partition keys together take no more than a new index does.
+  table.addGlobalSecondaryIndex({
+    indexName: TABLE.expiriesIndex,
+    partitionKey: { name: TABLE.expiry, type: AttributeType.STRING },
+    sortKey: { name: TABLE.expireAtMs, type: AttributeType.NUMBER },
+    projectionType: ProjectionType.KEYS_ONLY,
   });
   // The types of aws-cdk-lib are looser than ours about absent properties.
   return table as ITableV2;
@@ -111,7 +119,10 @@ function encrypt(table: TableV2, key: IKey): void {
   resource.addPropertyOverride('Replicas.0.SSESpecification', { KMSMasterKeyId: key.keyArn });
 }
 
-/** @throws ConfigurationError for impossible options of the table */
+/**
+ * Checks the options of the table.
+ * @throws ConfigurationError for impossible options of the table
+ */
 export function checkTable(options: TableOptions): void {
   const { expectedJobsPerSecond, replicas }: { expectedJobsPerSecond?: unknown; replicas?: unknown } =
     options;
@@ -178,7 +189,10 @@ function checkExisting(existing: ExistingTable, options: TableOptions): void {
   }
 }
 
-/** Undefined if the throughput of a new table is enough. DynamoDB refuses a smaller value than that. */
+/**
+ * Returns the throughput for which the table is warmed. Undefined: the throughput of a new table is enough. DynamoDB
+ * refuses a smaller value than that.
+ */
 function warmThroughput(
   jobsPerSecond: number | undefined,
 ): { readonly table: WarmThroughput; readonly index: WarmThroughput } | undefined {

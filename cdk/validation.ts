@@ -9,15 +9,12 @@ import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import type { DurationInput } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
 import type { FleetInput, JobTypeInput, PoolInput } from '../lib/core/pool-input.ts';
-import { didYouMean } from '../lib/core/spelling.ts';
+import { checkSlots, FUNCTION_SLOTS } from '../lib/declaration/types-of-jobs.ts';
 import { EVENT_SOURCE_MIN_CONCURRENCY, type FleetProps } from './fleet.ts';
 import { type Handler, handlerOf } from './handlers.ts';
 import type { SchedulerProps } from './props.ts';
 import { refuseTokens } from './tokens.ts';
 import { toDuration } from './values.ts';
-
-/** Default slots of a fleet with a handler. */
-const LAMBDA_SLOTS = 10;
 
 /** The largest maximum concurrency of an SQS event source. */
 const EVENT_SOURCE_MAX_CONCURRENCY = 1_000;
@@ -43,7 +40,7 @@ export type Handlers = ReadonlyMap<string, Handler>;
 export type FleetInputs = Readonly<Record<string, FleetProps>>;
 
 /**
- * The handlers of these fleets.
+ * Returns the handlers of these fleets.
  * @throws ConfigurationError for a handler that cannot run jobs
  */
 export function handlersOf(fleets: FleetInputs): Handlers {
@@ -56,8 +53,8 @@ export function handlersOf(fleets: FleetInputs): Handlers {
 }
 
 /**
- * The input of `resolveConfiguration`. A fleet with a handler gets its slots. A type without a timeout gets the longest
- * that the functions of all its fleets can keep.
+ * Returns the input of `resolveConfiguration`. A fleet with a handler gets its slots. A type without a timeout gets the
+ * longest that the functions of all its fleets can keep.
  * @param scheduler - identifies the scheduler that declares the pool
  * @param place - its account and Region
  * @throws ConfigurationError for a fleet that its handler cannot serve
@@ -71,7 +68,7 @@ export function poolInput(
 ): PoolInput {
   const keptMs = new Map<string, number>();
   const inputs: [string, FleetInput][] = Object.entries(fleets).map(([fleet, props]) => {
-    // Unknown fields stay in, and are refused later.
+    // Unknown fields stay in the input, and are refused later.
     const { handler, handlerTimeout, visibilityTimeout, ...served } = props;
     const { batchSize, maxConcurrency, provisionedPollers, ...input } = served;
     refuseTokens('fleets', { [fleet]: { types: props.types, slots: props.slots, batchSize } });
@@ -96,7 +93,10 @@ export function poolInput(
   return { ...declaration, types, fleets: Object.fromEntries(inputs) };
 }
 
-/** @throws ConfigurationError for a type whose timeout is not below that of a function of its fleets */
+/**
+ * Checks the timeouts of types.
+ * @throws ConfigurationError for a type whose timeout is not below that of a function of its fleets
+ */
 export function checkTimeouts(pool: PoolConfiguration, handlers: Handlers): void {
   for (const { fleet, types } of pool.fleets) {
     const handler = handlers.get(fleet);
@@ -114,29 +114,6 @@ export function checkTimeouts(pool: PoolConfiguration, handlers: Handlers): void
   }
 }
 
-/**
- * As soon as types are declared, fleets may name only these. Otherwise a misspelt type would deploy, and the intended one
- * would have no worker.
- * @throws ConfigurationError for a type that is not declared
- */
-export function checkTypesOfFleet(fleet: string, { types }: FleetProps, declared: readonly string[]): void {
-  if (declared.length === 0 || !Array.isArray(types)) return;
-  for (const [at, type] of types.entries()) {
-    if (declared.includes(type)) continue;
-    throw new ConfigurationError(
-      `fleets.${fleet}.types[${at}]`,
-      type,
-      `names no declared type (${namesShown(declared)})`,
-      `${didYouMean(type, declared)}Declare it first: in jobs or types, or with addJobType.`,
-    );
-  }
-}
-
-const NAMES_SHOWN = 20;
-/** The first names of a list, for a message. */
-export const namesShown = (names: readonly string[]): string =>
-  `${names.slice(0, NAMES_SHOWN).join(', ')}${names.length > NAMES_SHOWN ? `, and ${names.length - NAMES_SHOWN} more` : ''}`;
-
 /** The queues whose messages must not be lost, and their dead-letter queues. */
 const OWN_QUEUES = 4;
 
@@ -147,8 +124,9 @@ interface DeclaredBeside {
 }
 
 /**
- * @throws ConfigurationError if the declaration, with addresses that are known only at deployment, may be too large for a
- * CloudFormation event
+ * Checks the size of the declaration.
+ * @throws ConfigurationError if the declaration, with addresses that are known only at deployment, may be too large for
+ * a CloudFormation event
  */
 export function checkDeclaration(
   pool: PoolConfiguration,
@@ -157,7 +135,7 @@ export function checkDeclaration(
 ): void {
   const names = pool.fleets.reduce((bytes, { fleet }) => bytes + Buffer.byteLength(JSON.stringify(fleet)), 0);
   const queues = names + (pool.fleets.length + OWN_QUEUES) * QUEUE_URL_BYTES;
-  // It is sent as a text within a text.
+  // The schedules are sent as a text within a text.
   const schedules = Buffer.byteLength(JSON.stringify(encodedSchedules));
   const bytes = encodedPool.length + queues + schedules + payloadSchemas.length;
   if (bytes <= PROPERTIES_MAX_BYTES) return;
@@ -171,7 +149,7 @@ export function checkDeclaration(
 }
 
 function readSlots(fleet: string, props: FleetProps): number {
-  const slots = props.slots === undefined ? LAMBDA_SLOTS : props.slots;
+  const slots = props.slots === undefined ? FUNCTION_SLOTS : props.slots;
   if (slots === null) {
     throw new ConfigurationError(
       `fleets.${fleet}.slots`,
@@ -194,17 +172,6 @@ function readSlots(fleet: string, props: FleetProps): number {
     );
   }
   return slots;
-}
-
-/** The pool accepts zero slots, for a fleet that is shut down for a while. In a stack, zero is a mistake. */
-function checkSlots(fleet: string, slots: number | null | undefined): void {
-  if (slots === undefined || slots === null || (Number.isInteger(slots) && slots >= 1)) return;
-  throw new ConfigurationError(
-    `fleets.${fleet}.slots`,
-    slots,
-    'must be a whole number of at least 1',
-    'Pause the fleet with an operator control, or remove it.',
-  );
 }
 
 function checkVisibility(fleet: string, given: DurationInput | undefined, timeout: Duration): void {
@@ -249,7 +216,7 @@ export function claimHandlers(handlers: Handlers, scheduler: object): void {
   for (const handler of handlers.values()) schedulerOf.set(whatRuns(handler), scheduler);
 }
 
-/** A function's environment names one scheduler and one of its fleets, so it cannot serve two. */
+/** Checks that a function serves one fleet of one scheduler, because its environment names only one of each. */
 function checkHandlerAlone(fleet: string, handler: Handler, handlers: Handlers, scheduler: object): void {
   const runs = whatRuns(handler);
   const other = [...handlers].find(([name, each]) => name !== fleet && whatRuns(each) === runs);
@@ -263,7 +230,10 @@ function checkHandlerAlone(fleet: string, handler: Handler, handlers: Handlers, 
   );
 }
 
-/** Lambda receives only from queues of its own Region, and the rights on the table are those of one account. */
+/**
+ * Checks that a function is in the scheduler's account and Region: Lambda receives only from queues of its own Region,
+ * and the rights on the table are those of one account.
+ */
 function checkHandlerPlace(fleet: string, { function: lambda }: Handler, place: ResourceEnvironment): void {
   checkPlace(`fleets.${fleet}.handler`, lambda.env, place, {
     why: 'could not receive its jobs',
@@ -298,7 +268,10 @@ export function checkPlaces(
   });
 }
 
-/** @throws ConfigurationError for a bus of another account or Region, where this stack cannot create rules */
+/**
+ * Checks the place of a bus.
+ * @throws ConfigurationError for a bus of another account or Region, where this stack cannot create rules
+ */
 export function checkBusPlace(field: string, its: ResourceEnvironment, place: ResourceEnvironment): void {
   checkPlace(field, its, place, {
     why: 'a rule cannot be created there',

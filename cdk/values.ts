@@ -6,10 +6,10 @@
 import { Duration, Token } from 'aws-cdk-lib';
 import { type DurationInput, durationMs } from '../lib/core/duration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
-import { type Check, objectOf } from '../lib/core/read-fields.ts';
+import { type Check, objectOf, recordOf } from '../lib/core/read-fields.ts';
 import { nearest } from '../lib/core/spelling.ts';
 
-/** For a field that another file checks. */
+/** Accepts any value: for a field that another file checks. */
 export const checkedElsewhere: Check = () => {};
 
 const isFilled = (value: unknown): value is string => typeof value === 'string' && value !== '';
@@ -20,8 +20,8 @@ export const checkText: Check = (field, value) => {
 };
 
 /**
- * Checks for an object of aws-cdk-lib by a member that all of its kind have. Classes do not help, because two copies of
- * the library have different ones.
+ * Returns a check for an object of aws-cdk-lib, by a member that all of its kind have. Classes do not help, because two
+ * copies of the library have different ones.
  */
 export const having =
   (member: string, what: string): Check =>
@@ -74,32 +74,29 @@ export const libraryNames = <Name extends string>(
 ): Readonly<Record<Name, Check>> =>
   Object.fromEntries(Object.keys(names).map((name) => [name, checkedElsewhere])) as Record<Name, Check>;
 
-/** aws-cdk-lib names the successor of a field by a number: `systemLogLevel`, `systemLogLevelV2`. */
+/**
+ * Whether a name is that of a field's successor, which aws-cdk-lib marks by a number: `systemLogLevel`,
+ * `systemLogLevelV2`.
+ */
 const isNext = (name: string, known: readonly string[]): boolean => {
   const first = name.replace(/V\d+$/, '');
   return first !== name && known.some((each) => each.replace(/V\d+$/, '') === first);
 };
 
-/** Names in the value that are not known. */
+/** Returns the names in the value that are not known. */
 export const unknownTo = (checks: Readonly<Record<string, Check>>, value: object): readonly string[] =>
   Object.entries(value).flatMap(([name, each]) =>
     each === undefined || Object.hasOwn(checks, name) ? [] : [name],
   );
 
-/** Checks each value of an object. */
-export const recordOf =
-  (check: Check): Check =>
-  (field, value) => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value))
-      throw new ConfigurationError(field, value, 'must be an object', 'Write it as { name: value }.');
-    for (const [name, each] of Object.entries(value)) check(`${field}.${name}`, each);
-  };
-
 /** Whether the value is a `Duration`, of any copy of aws-cdk-lib. */
 export const isDuration = (value: unknown): value is Duration =>
   typeof value === 'object' && value !== null && 'toMilliseconds' in value && 'isUnresolved' in value;
 
-/** A duration as aws-cdk-lib takes it. It may be known only at deployment. @throws ConfigurationError if it is none */
+/**
+ * Returns a duration as aws-cdk-lib takes it. It may be known only at deployment. @throws ConfigurationError if it is
+ * none
+ */
 export const toDuration = (given: DurationInput, field = ''): Duration =>
   isDuration(given) ? given : Duration.millis(durationMs(field, given));
 

@@ -18,11 +18,17 @@ export interface WatchedScheduler extends SchedulerMetrics {
   readonly wakeQueue: IQueue;
   readonly ingestFunction: IFunction;
   readonly dispatchFunction: IFunction;
+  /** The HTTP protocol; undefined: the scheduler has none. */
+  readonly api: { readonly function: IFunction } | undefined;
+  /** Deletes objects of large payloads once a day; undefined: the scheduler has no `largePayloads`. */
+  readonly collectFunction: IFunction | undefined;
   readonly deadLetterQueues: Readonly<Record<string, IQueue>>;
   /** The name of the rule that invokes the dispatch function each minute. */
   readonly tickRuleName: string;
   /** The fleets by name, once everything is declared. */
   readonly fleets: Readonly<Record<string, WatchedFleet>>;
+  /** The fleets whose workers are scaled by their backlog. */
+  readonly scaledFleets: readonly string[];
   /** Calls `effect` when everything is declared. */
   whenSettled(effect: () => void): void;
 }
@@ -32,7 +38,7 @@ export interface WatchedFleet {
   metricQueueAge(options?: MetricOptions): Metric;
 }
 
-/** The number of messages in these dead-letter queues. */
+/** Returns the number of messages in these dead-letter queues. */
 export function deadLettersIn(queues: readonly IQueue[], options?: MathExpressionOptions): MathExpression {
   const metrics = queues.map(
     (queue, index) =>

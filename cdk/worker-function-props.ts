@@ -112,7 +112,7 @@ const VERSION_NAMES = libraryNames({
   retryAttempts: true,
 } satisfies Readonly<Record<keyof VersionOptions, true>>);
 
-/** Complete for this version of aws-cdk-lib. */
+/** The names of all props of `NodejsFunction` in this version of aws-cdk-lib. */
 const LIBRARY_NAMES = libraryNames({
   adotInstrumentation: true,
   allowAllIpv6Outbound: true,
@@ -187,11 +187,14 @@ const PROPS: Readonly<Record<keyof WorkerFunctionProps, Check>> = {
   installedIn: checkText,
 };
 
-/** Lambda's bounds, MB and seconds. */
+/** Checks the memory, in MB, by Lambda's bounds. */
 const checkMemory = wholeWithin(128, 10_240, 'Leave it out for 1,024.');
 const LAMBDA_SECONDS_MAX = 900;
 
-/** @throws ConfigurationError for a misspelt prop, and for one of our own that is missing or impossible */
+/**
+ * Checks the props of a worker function.
+ * @throws ConfigurationError for a misspelt prop, and for one of our own that is missing or impossible
+ */
 export function checkWorkerFunction(props: WorkerFunctionProps): void {
   libraryObjectOf(PROPS)('', props);
   checkText('entry', props.entry);
@@ -207,7 +210,7 @@ export function checkWorkerFunction(props: WorkerFunctionProps): void {
     );
 }
 
-/** Props that this version of aws-cdk-lib does not have. A later version may have them. */
+/** Returns the names of props that this version of aws-cdk-lib does not have. A later version may have them. */
 export const unknownNames = ({ bundling = {}, ...props }: WorkerFunctionProps): readonly string[] => [
   ...unknownTo(PROPS, props),
   ...unknownTo(BUNDLING_NAMES, bundling).map((name) => `bundling.${name}`),

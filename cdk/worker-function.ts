@@ -11,7 +11,10 @@ import { placeOfProject } from './project.ts';
 import { toDuration } from './values.ts';
 import { checkWorkerFunction, unknownNames, type WorkerFunctionProps } from './worker-function-props.ts';
 
-/** The jobs get half a minute less, so that the function can record a timeout before it ends. */
+/**
+ * The timeout of a worker function. Its jobs get half a minute less, so that the function can record a timeout before
+ * it ends.
+ */
 const TIMEOUT = Duration.minutes(5);
 const MEMORY_MB = 1_024;
 
@@ -67,6 +70,8 @@ export class WorkerFunction extends NodejsFunction {
         ...(nativeModules.length === 0
           ? FUNCTION_BUNDLING
           : bundlingWithNativeModules({ modules: nativeModules, platform, architecture, installedIn })),
+        // An emulator's runtime has no SDK.
+        ...(platform === 'host' ? { externalModules: [...nativeModules] } : {}),
         ...given.bundling,
       },
     });

@@ -6,11 +6,15 @@ import {
   ThrottledError,
   UnavailableError,
 } from '../lib/core/errors.ts';
-import { DeployError } from './deploy.ts';
+
+/** Nothing moves any more. */
+export class StalledError extends Error {
+  override readonly name = 'StalledError';
+}
 
 const EXPECTED = [
   EnvironmentError,
-  DeployError,
+  StalledError,
   MisconfiguredError,
   RefusedError,
   ThrottledError,

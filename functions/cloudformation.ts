@@ -4,10 +4,13 @@ import { cutToBytes } from '../lib/core/history.ts';
 import { ownQueuesIn } from '../lib/declaration/codec.ts';
 import type { Deployment, DeploymentOutcome } from '../lib/deploy/declare.ts';
 
-/** CloudFormation takes 4,096 bytes of an answer, and waits in vain for a longer one; its own names in it take a quarter at most. */
+/**
+ * The most bytes of the reason in an answer. CloudFormation takes 4,096 bytes of an answer, and waits in vain for a
+ * longer one; its own names in it take a quarter at most.
+ */
 const REASON_BYTES_MAX = 3_000;
 
-/** As JSON, it is no longer than CloudFormation takes. */
+/** Returns the reason, cut so that it is no longer than CloudFormation takes, as JSON. */
 export const reasonFor = (reason: string): string => cutToBytes(reason, REASON_BYTES_MAX);
 
 /** Reads the properties that the Scheduler construct set. CloudFormation turns every value in them into a string. */
@@ -15,7 +18,7 @@ export function deploymentOf({
   ResourceProperties,
   RequestId,
 }: CloudFormationCustomResourceEvent): Deployment {
-  const { pool, queueUrls, ownQueues, schedules, payloadSchemas } = ResourceProperties as Readonly<
+  const { pool, queueUrls, ownQueues, bucket, schedules, payloadSchemas } = ResourceProperties as Readonly<
     Record<string, unknown>
   >;
   const urls = typeof queueUrls === 'object' && queueUrls !== null ? Object.entries(queueUrls) : [];
@@ -23,6 +26,7 @@ export function deploymentOf({
     pool: String(pool),
     queueUrls: Object.fromEntries(urls.map(([fleet, url]) => [fleet, String(url)])),
     ownQueues: ownQueuesIn(ownQueues),
+    ...(bucket === undefined ? {} : { bucket: String(bucket) }),
     ...(schedules === undefined ? {} : { schedules: String(schedules) }),
     ...(payloadSchemas === undefined ? {} : { payloadSchemas: String(payloadSchemas) }),
     deployment: RequestId,
@@ -40,7 +44,10 @@ function statusOf(outcome: DeploymentOutcome | { readonly kind: 'kept' }) {
   }
 }
 
-/** @throws Error if CloudFormation refuses the answer: Lambda then invokes the function again while CloudFormation waits */
+/**
+ * Sends the answer.
+ * @throws Error if CloudFormation refuses the answer: Lambda then invokes the function again while CloudFormation waits
+ */
 export async function answerCloudFormation(
   { StackId, RequestId, LogicalResourceId, ResponseURL }: CloudFormationCustomResourceEvent,
   outcome: DeploymentOutcome | { readonly kind: 'kept' },
@@ -49,7 +56,8 @@ export async function answerCloudFormation(
     StackId,
     RequestId,
     LogicalResourceId,
-    // The same id for the life of the stack: CloudFormation would treat a new id as a replacement of the resource.
+    // The id stays the same for the life of the stack: CloudFormation would treat a new id as a replacement of the
+    // resource.
     PhysicalResourceId: 'declaration',
     ...statusOf(outcome),
   });

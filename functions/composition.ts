@@ -16,6 +16,9 @@ import type { DispatchContext } from '../lib/dispatch/partition/context.ts';
 import { DISPATCH_BUDGET } from '../lib/dispatch/tuning.ts';
 import { EventBridgeBus } from '../lib/events/eventbridge/bus.ts';
 import type { Metrics } from '../lib/metrics/contract.ts';
+import { declaredBucket, s3Settings } from '../lib/objects/s3/declared.ts';
+import { S3ObjectStore } from '../lib/objects/s3/objects.ts';
+import type { CollectContext } from '../lib/operate/collect-objects.ts';
 import type { JobIngestContext } from '../lib/operate/ingest.ts';
 import { leadClient, leadRequester } from '../lib/queue/lambda/leads.ts';
 import { SqsOutcomeOutbox } from '../lib/queue/sqs/outbox.ts';
@@ -30,13 +33,16 @@ import type { IngestContext } from '../lib/submit/ingest.ts';
 const required = (name: string): string =>
   requiredVariable(process.env, name, '; the Scheduler construct sets it: deploy the stack again');
 
-/** A request that hangs must not take as long as a lead, so it times out and is retried well before the lead ends. */
+/**
+ * Timeouts of requests. A request that hangs must not take as long as a lead, so it times out and is retried well
+ * before the lead ends.
+ */
 const REQUESTS = {
   maxAttempts: 4,
   requestHandler: { connectionTimeout: 1_000, requestTimeout: 5_000, throwOnRequestTimeout: true },
 } as const;
 
-/** How a dispatcher asks the function to lead a partition; undefined outside Lambda. */
+/** Returns how a dispatcher asks the function to lead a partition; undefined outside Lambda. */
 function askToLead(): DispatchContext['askToLead'] {
   const functionName = process.env.AWS_LAMBDA_FUNCTION_NAME;
   return functionName === undefined ? undefined : leadRequester({ client: leadClient(), functionName });
@@ -58,12 +64,14 @@ export type FunctionContext = DispatchContext &
 export interface FunctionDuties {
   /** Whether the function accepts requests to lead a partition. */
   readonly mayLead?: boolean | undefined;
+  /** Whether the function stores payloads of producers. */
+  readonly takesPayloads?: boolean | undefined;
 }
 
 /** Builds the parts of a process that do not depend on the declaration. */
 function build(
   { log, metrics }: FunctionTold,
-  { mayLead = false }: FunctionDuties,
+  { mayLead = false, takesPayloads = false }: FunctionDuties,
 ): {
   readonly declarations: Declarations;
   /** Returns the context for this version, built anew only when the version changes. */
@@ -95,8 +103,16 @@ function build(
     holder: randomUUID(),
     budget: DISPATCH_BUDGET,
     announced: new Map(),
+    counted: new Map(),
     seen: new Map(),
     askToLead: mayLead ? askToLead() : undefined,
+    large: takesPayloads
+      ? declaredBucket({
+          bucket: (again) => declarations.bucket(again),
+          clock: systemClock,
+          environment: process.env,
+        }).large
+      : undefined,
   };
   const queueOf = (queueUrls: Readonly<Record<string, string>>): SqsJobQueue =>
     new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl });
@@ -150,4 +166,18 @@ export function declaring(log: Log): DeclareContext {
     nowMs: systemClock.nowMs,
     log,
   };
+}
+
+/** Builds the context of the collection of objects; undefined if no bucket is declared any more. */
+export async function collecting(log: Log): Promise<CollectContext | undefined> {
+  const store = new DynamoJobStore({
+    client: new DynamoDBClient(REQUESTS),
+    table: required('FAIRLEAD_TABLE'),
+    place: (job) => declarations.place(job),
+  });
+  const declarations = new Declarations({ store, clock: systemClock, log });
+  const { bucket } = await declarations.current();
+  if (bucket === undefined) return undefined;
+  const objects = new S3ObjectStore({ bucket, client: s3Settings(process.env) });
+  return { store, objects, clock: systemClock, random: Math.random, log };
 }

@@ -24,7 +24,10 @@ const LOGGED_CHARS = 200;
 
 const NOTHING: DispatchRequest = { kind: 'wakes', passes: [], workerChecks: [] };
 
-/** @returns what to do. An unreadable record, or an unreadable event by an alias, is logged and ignored. */
+/**
+ * Decodes an event that invokes the dispatch function.
+ * @returns what to do. An unreadable record, or an unreadable event by an alias, is logged and ignored.
+ */
 export function decodeDispatchEvent(
   event: DispatchEvent,
   invokedFunctionArn: string,
@@ -45,7 +48,7 @@ export function decodeDispatchEvent(
 const isStream = (event: DispatchEvent): event is DynamoDBStreamEvent =>
   'Records' in event && event.Records.some((record) => record.eventSource === 'aws:dynamodb');
 
-/** An unreadable wake may be meant for any partition, so it wakes all. */
+/** Decodes messages of the wake queue. An unreadable wake may be meant for any partition, so it wakes all. */
 function wakesIn({ Records }: SQSEvent): DispatchRequest {
   const wakes = Records.map(({ body }) => decodeWake(body));
   return {

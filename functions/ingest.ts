@@ -19,4 +19,4 @@ export const ingesting =
   };
 
 const { log, metrics, wrap } = lambdaEntry();
-export const handler = wrap(ingesting(composition({ log, metrics })));
+export const handler = wrap(ingesting(composition({ log, metrics }, { takesPayloads: true })));

@@ -1,6 +1,7 @@
 /** The page of the configuration, the comments that editors show, and what `resolveConfiguration` does, say the same. */
 import { readFile } from 'node:fs/promises';
 import { runInNewContext } from 'node:vm';
+import { Duration } from 'aws-cdk-lib';
 import { describe, expect, it } from 'vitest';
 import { BATCH_SIZE_MAX } from '../lib/core/capacity.ts';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
@@ -26,7 +27,17 @@ interface Place {
   readonly resolved: (pool: PoolConfiguration) => object | undefined;
 }
 
+/** Limits of these names, which the types of a declaration must list. */
+const limitsNamed = (names: unknown): Fields =>
+  Array.isArray(names) ? { limits: Object.fromEntries(names.map((name) => [name, { total: 1 }])) } : {};
+
+const ofLimit = (limit: Fields): unknown => ({
+  types: { a: { limits: ['shared'] } },
+  limits: { shared: limit },
+});
+
 const ofType = (fields: Fields): unknown => ({
+  ...limitsNamed(fields.limits),
   types: { a: fields },
   tiers: [{ tier: 'urgent' }, { tier: 'default' }],
 });
@@ -34,7 +45,7 @@ const ofType = (fields: Fields): unknown => ({
 const PLACES: Readonly<Record<ObjectName, Place>> = {
   PoolInput: {
     known: FIELDS.pool,
-    pool: (fields) => ({ types: { a: {} }, ...fields }),
+    pool: (fields) => ({ types: { a: { limits: Object.keys(Object(fields.limits)) } }, ...fields }),
     resolved: (pool) => ({ lostClaimsInARow: LOST_CLAIMS_IN_A_ROW, ...pool }),
   },
   JobTypeInput: { known: FIELDS.type, pool: ofType, resolved: ({ types: [a] }) => a },
@@ -61,6 +72,32 @@ const PLACES: Readonly<Record<ObjectName, Place>> = {
     }),
     resolved: ({ fleets: [fleet] }) => ({ batchSize: BATCH_SIZE_MAX, ...fleet }),
   },
+  LimitInput: {
+    known: FIELDS.limit,
+    // A limit has at least one bound.
+    pool: (fields) =>
+      ofLimit({ ...('total' in fields || 'keyedBy' in fields ? { perKey: 1 } : { total: 1 }), ...fields }),
+    resolved: ({ limits: [limit] = [] }) => ({ ...limit, total: null }),
+  },
+  RateInput: {
+    known: FIELDS.rate,
+    // A rate bounds starts or units, of all keys or of each.
+    pool: (fields) => {
+      const beside = {
+        starts: { perKey: 1 },
+        units: { perKey: 1, perJob: 1 },
+        perJob: { perKey: 1_000_000 },
+      };
+      const [, others = { starts: 1 }] = Object.entries(beside).find(([name]) => name in fields) ?? [];
+      return ofLimit({ rate: { per: '1m', ...others, ...fields } });
+    },
+    resolved: ({ limits: [limit] = [] }) => ({ ...limit?.rate, starts: null }),
+  },
+  BudgetInput: {
+    known: FIELDS.budget,
+    pool: (fields) => ofLimit({ budget: { slotSeconds: 1, per: '1m', ...fields } }),
+    resolved: ({ limits: [limit] = [] }) => limit?.budget,
+  },
   FairnessInput: {
     known: FIELDS.fairness,
     pool: (fairness) => ({ types: { a: {} }, fairness }),
@@ -75,6 +112,11 @@ const PLACES: Readonly<Record<ObjectName, Place>> = {
     known: FIELDS.lending,
     pool: (lending) => ({ types: { a: {} }, lending }),
     resolved: ({ lending }) => lending,
+  },
+  LargePayloadsInput: {
+    known: FIELDS.largePayloads,
+    pool: (largePayloads) => ({ types: { a: {} }, largePayloads }),
+    resolved: ({ largePayloads }) => largePayloads,
   },
 };
 
@@ -170,9 +212,15 @@ const OF_ENTRIES = [
   'PoolInput.score',
   'PoolInput.fairness',
   'PoolInput.lending',
+  'PoolInput.limits',
+  'PoolInput.searchableTags',
+  'PoolInput.largePayloads',
   'JobTypeInput.tier',
   'JobTypeInput.requires',
+  'JobTypeInput.limits',
   'JobTypeInput.retry',
+  'LimitInput.rate',
+  'LimitInput.budget',
   'RetryInput.errors',
   'FleetInput.types',
   'FairnessInput.weights',
@@ -194,6 +242,25 @@ it('is current: run npm run docs:configuration', async () => {
 it.each(Object.entries(PLACES))('describes each field of %s, and no others', (object, { known }) => {
   const names = (objects.get(object)?.fields ?? []).map(({ name }) => name);
   expect(names.toSorted()).toEqual(known.toSorted());
+});
+
+const source = await readFile('lib/core/pool-input.ts', 'utf8');
+/** The fields of each object whose type is a duration. */
+const DURATION_FIELDS = Array.from(
+  source.matchAll(/^export interface (\w+) \{\n(.*?)^\}/gms),
+  ([, object = '', body = '']) =>
+    Array.from(
+      body.matchAll(/readonly (\w+)\??: DurationInput\b/g),
+      ([, name = '']) => [object, name] as const,
+    ),
+).flat();
+
+it.each(DURATION_FIELDS)('%s.%s is milliseconds, a text or a Duration', (object, name) => {
+  const { pool, resolved } = PLACES[object as ObjectName];
+  const of = (value: unknown) => resolved(resolveConfiguration(pool({ [name]: value }) as PoolInput));
+  expect(of('1m')).toEqual(of(60_000));
+  expect(of(Duration.minutes(1))).toEqual(of(60_000));
+  expect(JSON.stringify(of(60_000))).toContain('60000');
 });
 
 describe.each(FIELDS_SAID)('the comment of %s', (path, field, place) => {

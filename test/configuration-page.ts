@@ -32,9 +32,13 @@ const SECTIONS = {
   ErrorRuleInput: { title: 'Error rules', at: '`types.<name>.retry.errors[n]`' },
   TierInput: { title: 'Tiers', at: '`tiers[n]`' },
   FleetInput: { title: 'Fleets', at: '`fleets.<name>`' },
+  LimitInput: { title: 'Limits', at: '`limits.<name>`' },
+  RateInput: { title: 'Rates', at: '`limits.<name>.rate`' },
+  BudgetInput: { title: 'Budgets', at: '`limits.<name>.budget`' },
   FairnessInput: { title: 'Fairness', at: '`fairness`' },
   ScoreInput: { title: 'The score', at: '`score`' },
   LendingInput: { title: 'Lending', at: '`lending`' },
+  LargePayloadsInput: { title: 'Large payloads', at: '`largePayloads`' },
 } as const;
 
 export type ObjectName = keyof typeof SECTIONS;
@@ -54,11 +58,11 @@ function partsOf(comment: string): ReadonlyMap<string, string> {
 }
 
 const OBJECT = /\/\*\*((?:(?!\*\/).)*)\*\/\nexport interface (\w+) \{\n(.*?)\n\}/gs;
-const FIELD = /\/\*\*((?:(?!\*\/).)*)\*\/\n {2}readonly (\w+)\??:/gs;
+const FIELD = /\/\*\*((?:(?!\*\/).)*)\*\/\n {2,4}readonly (\w+)\??:/gs;
 
-/** What the comments say of each object. */
-export async function describedObjects(): Promise<ReadonlyMap<string, DescribedObject>> {
-  const source = await readFile(SOURCE, 'utf8');
+/** What the comments say of each object, in the source or in the types that are made of it. */
+export async function describedObjects(path = SOURCE): Promise<ReadonlyMap<string, DescribedObject>> {
+  const source = await readFile(path, 'utf8');
   return new Map(
     Array.from(source.matchAll(OBJECT), ([, comment = '', object = '', body = '']) => [
       object,

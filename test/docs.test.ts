@@ -4,6 +4,7 @@ import { glob, readdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { EDGES } from '../lib/core/life-cycle.ts';
+import { jobRequest } from '../lib/submit/request.ts';
 
 const project = resolve(import.meta.dirname, '..');
 const docs = join(project, 'docs');
@@ -19,6 +20,15 @@ describe('the index', () => {
       (name) => name !== 'index.md' && !index.includes(`(${name})`),
     );
     expect(missing).toEqual([]);
+  });
+});
+
+describe('the README', () => {
+  it('lists every field that an event may have, and no other', async () => {
+    const readme = await readFile(join(project, 'README.md'), 'utf8');
+    const [table = ''] = /\| field \| meaning \|\n[\s\S]*?\n\n/.exec(readme) ?? [];
+    const listed = [...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, field]) => field);
+    expect(listed.toSorted()).toEqual(Object.keys(jobRequest.shape).toSorted());
   });
 });
 

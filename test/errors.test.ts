@@ -4,8 +4,8 @@ import { join, resolve } from 'node:path';
 import { expect, it } from 'vitest';
 
 const project = resolve(import.meta.dirname, '..');
-/** Two of them handlers throw, and not Fairlead. */
-const CLASSES_MAX = 22;
+/** Three of them handlers throw, and not Fairlead. */
+const CLASSES_MAX = 24;
 
 async function errorClasses(): Promise<ReadonlyMap<string, string>> {
   const names = new Map<string, string>();

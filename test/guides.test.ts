@@ -1,6 +1,8 @@
 /** The programs of docs/guides/ do what their guides say: stacks are synthesised, and their jobs run on the stage under their terms. */
+import { execFile } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import type { PutEventsCommand, PutEventsRequestEntry } from '@aws-sdk/client-eventbridge';
 import { App, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
@@ -10,15 +12,16 @@ import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2, SQSHand
 import { build } from 'esbuild';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Scheduler } from '../cdk/scheduler.ts';
-import type { PoolConfiguration } from '../lib/core/configuration.ts';
+import type { LimitConfiguration, PoolConfiguration } from '../lib/core/configuration.ts';
 import type { Job, Json } from '../lib/core/job.ts';
-import type { PoolInput } from '../lib/core/pool-input.ts';
+import type { LimitInput, PoolInput } from '../lib/core/pool-input.ts';
 import { declareSchedules, unpackDeclaredSchedules } from '../lib/deploy/declared-schedules.ts';
 import { publishOutcomes } from '../lib/dispatch/outcomes.ts';
 import { EventBridgeBus } from '../lib/events/eventbridge/bus.ts';
 import type { Jobs } from '../lib/jobs/jobs.ts';
+import { testScheduler } from '../lib/testing/index.ts';
 import { runWorker } from '../lib/worker/process/process.ts';
-import { type JobHandlers, runJob } from '../lib/worker/run-job.ts';
+import { type JobHandler, type JobHandlers, runJob } from '../lib/worker/run-job.ts';
 import { type Desk, desk } from './client/desk.ts';
 import { folderOfFile } from './fixtures/folders.ts';
 import { type Programs, programsOf } from './stage/programs.ts';
@@ -62,10 +65,20 @@ async function stackOf({ folder, load }: Programs): Promise<{ template: Template
   return { template: Template.fromStack(stack), scheduler: stack.scheduler };
 }
 
+/** A limit as a declaration writes it. */
+const limitInput = ({ limit: _name, rate, budget, ...caps }: LimitConfiguration): LimitInput => ({
+  ...caps,
+  ...(rate === undefined ? {} : { rate: { starts: rate.starts, perKey: rate.perKey, per: rate.perMs } }),
+  ...(budget === undefined ? {} : { budget: { slotSeconds: budget.slotMs / 1_000, per: budget.perMs } }),
+});
+
 /** The configuration as a declaration writes it. */
-function declarationOf({ types, tiers, fleets, ...others }: PoolConfiguration): PoolInput {
+function declarationOf({ types, tiers, fleets, limits, ...others }: PoolConfiguration): PoolInput {
   return {
     ...others,
+    ...(limits === undefined
+      ? {}
+      : { limits: Object.fromEntries(limits.map((each) => [each.limit, limitInput(each)])) }),
     tiers,
     types: Object.fromEntries(types.map(({ type, ...fields }) => [type, fields])),
     fleets: Object.fromEntries(fleets.map(({ fleet, ...fields }) => [fleet, fields])),
@@ -110,11 +123,11 @@ describe('the guide to webhooks', async () => {
 
   it.each<readonly [number, string | undefined, Partial<Job>, number | undefined]>([
     [202, undefined, { state: 'succeeded', result: { status: 202 } }, undefined],
-    [429, '7', { state: 'scheduled', attempt: 2 }, 7_000],
-    [503, undefined, { state: 'scheduled', attempt: 2 }, 30_000],
-    [429, 'Thu, 01 Jan 2026 00:02:00 GMT', { state: 'scheduled', attempt: 2 }, 120_000],
-    [429, '99999999999', { state: 'scheduled', attempt: 2 }, 3_600_000],
-    [429, 'soon', { state: 'scheduled', attempt: 2 }, 30_000],
+    [429, '7', { state: 'scheduled', attempt: 1 }, 7_000],
+    [503, undefined, { state: 'scheduled', attempt: 1 }, 60_000],
+    [429, 'Thu, 01 Jan 2026 00:02:00 GMT', { state: 'scheduled', attempt: 1 }, 120_000],
+    [429, '99999999999', { state: 'scheduled', attempt: 1 }, 86_400_000],
+    [429, 'soon', { state: 'scheduled', attempt: 1 }, 60_000],
     [
       404,
       undefined,
@@ -138,16 +151,16 @@ describe('the guide to webhooks', async () => {
 
   it('sends the same key at each attempt, makes one job of a repeated event, and gives up in the end', async () => {
     const { scene } = await deployed(programs);
-    const fetch = answering(429, '60');
+    const fetch = answering(500);
     vi.stubGlobal('fetch', fetch);
     const id = await send(webhook);
     expect(await send(webhook)).toBe(id);
     let job: Job | undefined;
     for (let attempt = 1; attempt <= 15; attempt += 1) {
       [job] = await attempts(scene, handler);
-      await scene.advance(60_000);
+      await scene.advance(6 * 3_600_000);
     }
-    expect(job).toMatchObject({ state: 'failed', attempt: 15, error: { name: 'RetryAfterError' } });
+    expect(job).toMatchObject({ state: 'failed', attempt: 15, error: { name: 'Error' } });
     const keys = fetch.mock.calls.map(([, { headers }]) => new Headers(headers).get('idempotency-key'));
     expect(keys).toEqual(Array(15).fill(id));
   });
@@ -161,6 +174,52 @@ describe('the guide to webhooks', async () => {
     const started = await scene.startEverywhere();
     const of = (key: string): number => started.filter(({ job }) => job.fairnessKey === key).length;
     expect([of('c-1'), of('c-2')]).toEqual([5, 2]);
+  });
+
+  it('burns no attempt of twelve customers whose endpoints answer 429 now and then', async () => {
+    const { scheduler } = await stackOf(programs);
+    const { jobs } = await programs.load<{ readonly jobs: Jobs }>('jobs.ts');
+    const handlers = Object.fromEntries(Object.keys(jobs).map((type) => [type, handler[type] as JobHandler]));
+    const customers = Array.from({ length: 12 }, (_, at) => `c-${at}`);
+    const t = await testScheduler(jobs, declarationOf(scheduler.configuration), { handlers });
+    const calls: { readonly customer: string; readonly atMs: number; readonly status: number }[] = [];
+    vi.stubGlobal('fetch', async (url: string) => {
+      const customer = new URL(url).host;
+      const atMs = t.now.getTime();
+      // Every third endpoint is busy for the first five minutes.
+      const isBusy = customers.indexOf(customer) % 3 === 0 && atMs < Date.UTC(2026, 0, 1, 0, 5);
+      const status = isBusy ? 429 : 200;
+      calls.push({ customer, atMs, status });
+      return new Response('', { status, headers: isBusy ? { 'retry-after': '120' } : {} });
+    });
+    const sent = await Promise.all(
+      customers.flatMap((customer) =>
+        Array.from({ length: 20 }, (_, at) =>
+          t.submit('webhook', {
+            customer,
+            url: `https://${customer}/hook`,
+            event: { id: `${customer}-${at}`, kind: 'paid' },
+          }),
+        ),
+      ),
+    );
+    await t.runUntilIdle();
+    const ended = sent.map((each) => t.job(each));
+    expect(new Set(ended.map(({ state, attempt }) => `${state} ${attempt}`))).toEqual(
+      new Set(['succeeded 1']),
+    );
+    for (const customer of customers) {
+      const own = calls.filter((call) => call.customer === customer);
+      const busy = own.filter(({ status }) => status === 429);
+      // Three times at most, five calls were under way.
+      if (customers.indexOf(customer) % 3 === 0) {
+        expect(busy.length).toBeGreaterThanOrEqual(3);
+        expect(busy.length).toBeLessThanOrEqual(15);
+      }
+      // The others did not wait.
+      else expect(Math.max(...own.map(({ atMs }) => atMs))).toBeLessThan(Date.UTC(2026, 0, 1, 0, 2));
+    }
+    await t.dispose();
   });
 });
 
@@ -280,6 +339,7 @@ describe('the guide to long jobs', async () => {
     const begun = Promise.withResolvers<{
       handlers: JobHandlers;
       options: { slots: number; shutdownMs: number };
+      ended: Promise<unknown>;
     }>();
     const stop = new AbortController();
     const worker = (handlers: JobHandlers, options: object, signal: AbortSignal) => {
@@ -299,11 +359,12 @@ describe('the guide to long jobs', async () => {
       return runWorker({ store, queue, configuration, clock, random, log, ...own });
     };
     vi.stubGlobal('runOnStage', (read: Awaited<typeof begun.promise>) => {
-      begun.resolve(read);
-      return worker(read.handlers, read.options, stop.signal);
+      const ended = worker(read.handlers, read.options, stop.signal);
+      begun.resolve({ ...read, ended });
+      return ended;
     });
-    const first = programs.load('exports.ts');
-    const { handlers, options } = await begun.promise;
+    await programs.load('exports.ts');
+    const { handlers, options, ended } = await begun.promise;
     expect(options).toEqual({ slots: 4, shutdownMs: 60_000 });
     await scene.advance(1_000);
     const { id } = await scene.client.submit('export', { customer: 'c-1' });
@@ -312,7 +373,7 @@ describe('the guide to long jobs', async () => {
     expect(scene.store.inspectJob(id)).toMatchObject({ state: 'running' });
     stop.abort();
     await scene.advance(130_000);
-    await first;
+    await ended;
     await scene.pass({ reason: 'tick' });
     const end = new AbortController();
     const second = worker(handlers, options, end.signal);
@@ -504,5 +565,29 @@ describe('the guide from BullMQ', async () => {
     const after = new Map((await attempts(scene, handler)).map((job) => [job.id, job]));
     expect(after.get(ids[0] ?? '')).toMatchObject({ state: 'succeeded', result: { messageId: 'm-1' } });
     expect(after.get(ids[2] ?? '')).toMatchObject({ state: 'failed', attempt: 1 });
+  });
+});
+
+describe('the guide of tests', () => {
+  it('finds that a charge is made twice, unless it has a key', async () => {
+    const { load } = await guide('test-your-jobs');
+    const { chargesAfterCrash } = await load<{
+      chargesAfterCrash: (charge: (key: string) => Promise<void>) => Promise<void>;
+    }>('charge-twice.ts');
+    const keys: string[] = [];
+    await chargesAfterCrash(async (key) => void keys.push(key));
+    expect(keys).toHaveLength(2);
+    expect(new Set(keys).size).toBe(1);
+  });
+
+  it('has a test with matchers that vitest runs', async () => {
+    const { folder, names } = await guide('test-your-jobs');
+    expect(names).toContain('charge.test.ts');
+    const vitest = resolve(project, 'node_modules/vitest/vitest.mjs');
+    const env = { PATH: process.env.PATH, HOME: process.env.HOME };
+    const { stdout } = await promisify(execFile)(process.execPath, [vitest, 'run', '--root', folder], {
+      env,
+    });
+    expect(stdout).toMatch(/1 passed/);
   });
 });

@@ -17,18 +17,22 @@ const EXPORTED =
 const namesIn = (text: string): readonly string[] =>
   Array.from(text.matchAll(EXPORTED), ([, type, constant]) => type ?? constant ?? '');
 
+/** Each source of the product: its path and its text. */
+async function* sources(): AsyncGenerator<{ readonly file: string; readonly text: string }> {
+  for (const folder of FOLDERS) {
+    const entries = await readdir(join(project, folder), { recursive: true, withFileTypes: true });
+    for (const entry of entries.filter((each) => each.isFile() && each.name.endsWith('.ts'))) {
+      const path = join(entry.parentPath, entry.name);
+      yield { file: path.slice(project.length + 1), text: await readFile(path, 'utf8') };
+    }
+  }
+}
+
 /** By name, the files that export something called so. */
 async function exportedNames(): Promise<ReadonlyMap<string, readonly string[]>> {
   const byName = new Map<string, string[]>();
-  for (const folder of FOLDERS) {
-    const entries = await readdir(join(project, folder), { recursive: true, withFileTypes: true });
-    for (const entry of entries) {
-      if (!entry.isFile() || !entry.name.endsWith('.ts')) continue;
-      const file = join(entry.parentPath, entry.name);
-      for (const name of namesIn(await readFile(file, 'utf8')))
-        byName.set(name, [...(byName.get(name) ?? []), file.slice(project.length + 1)]);
-    }
-  }
+  for await (const { file, text } of sources())
+    for (const name of namesIn(text)) byName.set(name, [...(byName.get(name) ?? []), file]);
   return byName;
 }
 
@@ -64,16 +68,10 @@ const FOREIGN = [
 it('comments name what there is', async () => {
   const comments: (readonly [string, string])[] = [];
   const known = new Set<string>([...FOREIGN, ...Object.getOwnPropertyNames(globalThis)]);
-  for (const folder of FOLDERS) {
-    const entries = await readdir(join(project, folder), { recursive: true, withFileTypes: true });
-    for (const entry of entries.filter((each) => each.isFile() && each.name.endsWith('.ts'))) {
-      const file = join(entry.parentPath, entry.name);
-      const text = await readFile(file, 'utf8');
-      for (const [name] of text.replaceAll(COMMENT, '').matchAll(/[A-Za-z_]\w*/g)) known.add(name);
-      for (const [comment] of text.matchAll(COMMENT))
-        for (const [, name = ''] of comment.matchAll(NAME_IN_COMMENT))
-          comments.push([file.slice(project.length + 1), name]);
-    }
+  for await (const { file, text } of sources()) {
+    for (const [name] of text.replaceAll(COMMENT, '').matchAll(/[A-Za-z_]\w*/g)) known.add(name);
+    for (const [comment] of text.matchAll(COMMENT))
+      for (const [, name = ''] of comment.matchAll(NAME_IN_COMMENT)) comments.push([file, name]);
   }
   expect(comments.length).toBeGreaterThan(500);
   const isFile = (name: string): boolean => /\.(ts|md|py|json)$/.test(name);

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runProgram } from '../lib/cli/program.ts';
 import { resolveConfiguration } from '../lib/core/defaults.ts';
 import { parseRequests } from '../lib/submit/request.ts';
-import { readmeBeginning } from './package/readme.ts';
+import { readmeBeginning, SUBMIT } from './package/readme.ts';
 
 const project = resolve(import.meta.dirname, '..');
 const WAIT_MS = 120_000;
@@ -72,7 +72,7 @@ describe('a command', () => {
       command,
     })),
   );
-  const isOurs = (command: string): boolean => command.startsWith('fairlead ');
+  const isOurs = (command: string): boolean => /^(npx )?fairlead /.test(command);
   const commands = [...shell, ...inText]
     .filter(({ command }) => !isOurs(command) && !begun.has(command))
     .map(({ where, command }) => [command, where] as const);
@@ -81,7 +81,7 @@ describe('a command', () => {
     .filter(({ command }) => isOurs(command))
     .flatMap(({ where, command }) =>
       command
-        .replace(/\s#.*$/, '')
+        .replace(/^npx |\s#.*$/g, '')
         .split(';')
         .flatMap((each) => alternativesOf(each.trim().split(/\s+/).slice(1)))
         .map((words) => [words.join(' '), where, words] as const),
@@ -112,6 +112,10 @@ describe('a command', () => {
         expect(help.join('')).toContain(option);
     },
   );
+
+  it('is one that a user of the package has', () => {
+    for (const { path, text } of pages) expect(text, path).not.toContain('npm run fairlead');
+  });
 
   it('is there to be checked', () => {
     expect(ours.length).toBeGreaterThan(2);
@@ -174,24 +178,6 @@ describe('the example of an event', () => {
     expect(refused).toEqual([]);
     expect(accepted.length).toBeGreaterThan(0);
   });
-
-  it('explains every field that is accepted, and none else', () => {
-    const explained = [...readme.text.matchAll(/^\| `(\w+)` \|/gm)].map(({ 1: field }) => field);
-    const known = [
-      'type',
-      'payload',
-      'priority',
-      'mode',
-      'fairnessKey',
-      'resourceId',
-      'label',
-      'tags',
-      'runAt',
-      'idempotencyKey',
-      'traceparent',
-    ];
-    expect(explained.toSorted()).toEqual(known.toSorted());
-  });
 });
 
 /** What examples take for given: names that a reader knows from around them. */
@@ -230,6 +216,7 @@ describe('the TypeScript examples', () => {
     await mkdir(join(project, '.fairlead'), { recursive: true });
     folder = await mkdtemp(join(project, '.fairlead', 'readme-'));
     await writeFile(join(folder, 'around.ts'), AROUND);
+    await writeFile(join(folder, 'submit.ts'), SUBMIT);
     for (const [at, { where, text }] of examples.entries()) {
       // Examples import those of their page that name their file.
       const ofPage = join(folder, where.replace(/:\d+$/, '').replaceAll('/', '-'));
@@ -261,7 +248,13 @@ describe('the TypeScript examples', () => {
       );
     });
 
-  it('type-check against what the package exports; a name that it does not export would not', {
+  it('of a file of an app run in a CommonJS package too, as `cdk init` makes it', () => {
+    const programs = blocksOf('ts').filter(({ text }) => text.startsWith('// lib/'));
+    expect(programs.length).toBeGreaterThan(10);
+    for (const { where, text } of programs) expect(text, where).not.toMatch(/^(\S.* = )?await /m);
+  });
+
+  it('type-check against what the package exports, and so does what a stranger writes next; a name that it does not export would not', {
     timeout: WAIT_MS,
   }, async () => {
     expect(examples.length).toBeGreaterThan(1);

@@ -3,6 +3,9 @@ export type Tool = readonly [name: string, command: string, ...args: string[]];
 
 export const TYPES: Tool = ['types', 'tsc', '--project', '.'];
 
+/** The page of the dashboard runs in browsers. */
+const TYPES_OF_PAGE: Tool = ['types of the page', 'tsc', '--project', 'lib/dashboard/page'];
+
 export const FORMAT_AND_LINT: Tool = ['format and lint', 'biome', 'check', '--error-on-warnings', '.'];
 
 export const IMPORT_DIRECTIONS: Tool = [
@@ -32,6 +35,7 @@ export const UNUSED_IN_PRODUCTION: Tool = [
 
 export const TOOLS: readonly Tool[] = [
   TYPES,
+  TYPES_OF_PAGE,
   FORMAT_AND_LINT,
   IMPORT_DIRECTIONS,
   DEAD_CODE,

@@ -1,5 +1,6 @@
 /** `docs/cost-and-speed.md` and its picture, from the figures that are kept beside them. */
 import { readFile, writeFile } from 'node:fs/promises';
+import { MORE_PRICES, PRICES } from '../metering/prices.ts';
 import { MODEL } from './assumptions.ts';
 import { BILL_LINES, totalOf } from './bill.ts';
 import { otherPollers } from './idle.ts';
@@ -39,6 +40,54 @@ export async function writeDocuments(): Promise<void> {
 
 const newTableRate = (row: Row): string => figure(TABLES.new.writeUnits / row.writeUnitsPerJob);
 
+const KB = 1_024;
+const GB = KB ** 3;
+const SIZES_KB = [4, 16, 64, 256, 1_024, 4_096];
+/** What an item can hold, beside everything else that a job keeps. */
+const ITEM_KB_MAX = 256;
+/** How long the payload of a job that ends soon is kept: its record for a week, and its object some days longer. */
+const KEPT_MONTHS = { item: 7 / 30, object: 11 / 30 } as const;
+
+/** Dollars for a million payloads of an item of their own: put, `ttl` set, read at the start, and kept. */
+const inTable = (kb: number): number =>
+  2 * Math.ceil(kb) * PRICES.writeUnits +
+  (Math.ceil(kb / 4) / 2) * PRICES.readUnits +
+  ((1e6 * kb * KB) / GB) * (MORE_PRICES.tableGbMonth + MORE_PRICES.recoveryGbMonth) * KEPT_MONTHS.item;
+
+/** Dollars for a million objects: put, read once, looked at by the collection, and kept. */
+const inBucket = (kb: number): number =>
+  1e6 * (MORE_PRICES.objectPut + MORE_PRICES.objectGet) +
+  MORE_PRICES.objectPut * 1e3 +
+  PRICES.readUnits +
+  ((1e6 * kb * KB) / GB) * MORE_PRICES.objectGbMonth * KEPT_MONTHS.object;
+
+/** The smallest size, in whole KB, from which an object is cheaper than an item. */
+export const objectPaysFromKb = (): number => {
+  let kb = 1;
+  while (inBucket(kb) >= inTable(kb)) kb += 1;
+  return kb;
+};
+
+function objectsSection(): string {
+  const rows = SIZES_KB.map((kb) => [
+    kb < KB ? `${kb} KB` : `${kb / KB} MB`,
+    kb > ITEM_KB_MAX ? 'too large' : dollars(inTable(kb)),
+    dollars(inBucket(kb)),
+  ]);
+  return `## Values over 64 KB
+
+With \`largePayloads\` a payload, a result, a checkpoint or the state of a parked job over 64 KB is an object in S3. These are dollars for a million payloads
+that gzip cannot compress, on top of their jobs, at list prices and without data transfer. A result and each checkpoint cost as much again.
+
+${markdownTable([['size', 'in the table', 'in S3'], ...rows])}
+
+An object is cheaper from ${objectPaysFromKb()} KB on; of a compressed payload, the compressed size counts. Up to 64 KB values stay in the table all the same: it answers
+within milliseconds, an object takes some tens of them at each end, and JSON mostly compresses to a quarter or a sixth. A producer whose
+payloads are smaller and hardly compress, such as images as base64, saves more by storing them itself and sending a key. A checkpoint over 64 KB costs
+${dollars(1e6 * MORE_PRICES.objectPut)} a million, so call \`checkpoint\` every minute and not every second. Without \`largePayloads\` nothing of this is deployed or billed.
+`;
+}
+
 export function documentOf(result: Result): string {
   const { rows, idle } = result;
   const [usual] = rows;
@@ -59,7 +108,11 @@ defaults, at list prices, and without your handlers. Nothing here was measured i
 ${markdownTable([ROW_HEAD, ...rows.map(rowCells)])}
 
 Write and read units are for each job. *Start* is the time from the request to the first line of the handler. In a saturated pool it is the wait in the
-backlog, so compare it in rows with free slots.
+backlog, so compare it in rows with free slots. Rows with an option say what it adds to the row of the same load without it: a tag that is searchable, a
+job that is listed when it has finished, and a step that is done are one write unit each, \`expireAfter\` is two. A job with a dedupe key that no other has costs three
+write units and two read units. A rate of all jobs, of starts or of units, costs a tenth of a write unit, and a rate of each key 0.4.
+A tag alone, and schemas, cost nothing. Statistics are one write
+unit a partition and minute ($0.03 a month if something happens in each minute), and make what each commit writes some 100 bytes longer.
 ${rate}
 
 ## The bill
@@ -79,6 +132,7 @@ empty queues. ${other.name[0]?.toUpperCase()}${other.name.slice(1)}, it is ${dol
 
 ${markdownTable([billHead('month'), billCells('idle', idle.bill)])}
 
+${objectsSection()}
 ## What the model assumes
 
 ${markdownTable([

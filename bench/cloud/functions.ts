@@ -1,9 +1,9 @@
 /** Lambda functions: environments that start cold and stay warm for a while, invocations that are timed and billed. */
 
+import type { VirtualTime } from '../../lib/local/virtual-time.ts';
 import { MetricCollector } from '../../lib/metrics/collector.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { Log } from '../../lib/runtime/contract.ts';
-import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { FunctionFigures } from './deployment.ts';
 import { LATENCY, type Latencies } from './latency.ts';
 import { type LogFormat, logLineBytes, metricLineBytes, metricsOf, platformBytes } from './logs.ts';

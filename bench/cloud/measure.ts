@@ -1,6 +1,9 @@
 /** Runs a row, and the idle month, and says what they cost and how long jobs waited. */
+import { z } from 'zod';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Json } from '../../lib/core/job.ts';
+import type { RateInput } from '../../lib/core/pool-input.ts';
+import { defineJobs, job } from '../../lib/jobs/jobs.ts';
 import { seeded } from '../../test/simulation/random.ts';
 import { type Bill, billOf, MONTH_HOURS, totalOf } from './bill.ts';
 import type { PollerModel } from './deployment.ts';
@@ -64,6 +67,18 @@ export type WorkerKind = (typeof WORKER_KINDS)[number];
 const PROCESS_SLOTS = 50;
 
 const TYPES = ['thumbnail', 'resize', 'index'];
+/** The same types, with schemas of their payloads and results. */
+const TYPED = defineJobs(
+  Object.fromEntries(
+    TYPES.map((type) => [
+      type,
+      job({
+        payload: z.looseObject({ at: z.number(), failsOnce: z.boolean(), pad: z.string() }),
+        result: z.null(),
+      }),
+    ]),
+  ),
+);
 const RESOURCES = 50;
 const CONFLICTS = 0.05;
 const RETRIES = 0.01;
@@ -71,6 +86,7 @@ const JOBS_OF_EVENT = 10;
 const MILLION = 1_000_000;
 const HOUR_MS = 3_600_000;
 const RESIDENTS = 2;
+const STEPS = 3;
 const PROGRESS_PARTS = 20;
 /** Of an order in a payload. */
 const LINE_BYTES_MAX = 110;
@@ -111,12 +127,21 @@ export function percentile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? 0;
 }
 
+/** By option: a rate that all types share, with room for what starts. */
+const RATES: Partial<Record<RowSpec['adds'], RateInput>> = {
+  rate: { starts: 10_000, per: '1m' },
+  keyRate: { perKey: 2_000, per: '1m' },
+  units: { units: 1_000_000, perJob: 100, per: '1m' },
+};
+
 export async function measureRow(spec: RowSpec, options: MeasureOptions): Promise<Measured> {
   const scale = { ...scaleOf(spec), ...options.scale };
   const { slots, jobMs, jobsPerSecond, backlog, warmUpMs, windowMs, limits } = scale;
   const hasProcesses = options.workers === 'processes';
   const random = seeded(options.seed ^ 0x9e3779b9);
+  const rate = RATES[spec.adds];
   const configuration = resolveConfiguration({
+    ...(rate === undefined ? {} : { limits: { provider: { rate } } }),
     types: Object.fromEntries(
       TYPES.map((type) => [
         type,
@@ -125,6 +150,9 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
           conflictGroup: 'catalogue',
           timeoutMs: 30_000,
           retry: { maxAttempts: 3, delayMs: 1_000 },
+          listFinished: spec.adds === 'lists',
+          ...(spec.adds === 'expires' ? { expireAfter: '1h' } : {}),
+          ...(rate === undefined ? {} : { limits: ['provider'] }),
         },
       ]),
     ),
@@ -136,6 +164,8 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
       },
     },
     partitions: spec.partitions,
+    statistics: spec.adds === 'statistics',
+    ...(spec.adds === 'searchable' ? { searchableTags: ['order'] } : {}),
   });
   const askedAtMs = new Map<number, number>();
   const startMs: number[] = [];
@@ -145,6 +175,7 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
   let onEnded = (): void => {};
   const world = new CloudWorld({
     configuration,
+    jobs: spec.adds === 'typed' ? TYPED : undefined,
     seed: options.seed,
     limits,
     pollers: options.pollers,
@@ -160,6 +191,7 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
     handler: (payload, attempt) => ({
       takesMs: jobMs,
       fails: (payload as unknown as Payload).failsOnce && attempt === 1,
+      steps: spec.adds === 'steps' ? STEPS : 0,
     }),
     onStarted: (payload, attempt) => {
       const { at } = payload as unknown as Payload;
@@ -183,6 +215,13 @@ export async function measureRow(spec: RowSpec, options: MeasureOptions): Promis
       payload: payloadOf(made, random() < RETRIES, spec.payloadBytes),
       priority: Math.floor(random() * 11),
       fairnessKey: `customer-${Math.floor(random() * spec.keys)}`,
+      ...(spec.adds === 'tags' || spec.adds === 'searchable'
+        ? { tags: { order: `order-${made}`, customer: 'acme' } }
+        : {}),
+      ...(spec.adds === 'units' ? { units: { provider: 1 + (made % 100) } } : {}),
+      ...(spec.adds === 'dedupe'
+        ? { dedupe: { key: `order-${made}`, keep: 'first', whileRunning: 'another' } as const }
+        : {}),
       ...(isConflicting ? { resourceId: `resource-${Math.floor(random() * RESOURCES)}` } : {}),
     };
   };
@@ -294,7 +333,7 @@ export async function measureIdle(options: Pick<MeasureOptions, 'seed' | 'poller
     residents: 0,
     isBusUsed: false,
     areFleetsUsed: false,
-    handler: () => ({ takesMs: 0, fails: false }),
+    handler: () => ({ takesMs: 0, fails: false, steps: 0 }),
   });
   world.start();
   // The first tick meets a cold function.

@@ -9,6 +9,21 @@ export const AXES = {
   shards: [1, 2, 4, 8, 16],
   partitions: [1, 4, 16],
   dispatchers: ['functions', 'residents'],
+  /** An option of each job, or of its type. */
+  adds: [
+    'nothing',
+    'typed',
+    'tags',
+    'searchable',
+    'lists',
+    'expires',
+    'steps',
+    'dedupe',
+    'rate',
+    'keyRate',
+    'units',
+    'statistics',
+  ],
 } as const;
 
 export type Axis = keyof typeof AXES;
@@ -26,6 +41,7 @@ export const USUAL: RowSpec = {
   shards: 1,
   partitions: 1,
   dispatchers: 'functions',
+  adds: 'nothing',
 };
 
 const row = (own: Partial<RowSpec>): RowSpec => ({ ...USUAL, ...own });
@@ -37,6 +53,17 @@ export const DEFAULT_ROWS: readonly RowSpec[] = [
   row({ load: 'half', keys: 1_000 }),
   row({ load: '100/s', shards: 4 }),
   row({ load: '20/s', shards: 4 }),
+  row({ load: '20/s', shards: 4, adds: 'typed' }),
+  row({ load: '20/s', shards: 4, adds: 'tags' }),
+  row({ load: '20/s', shards: 4, adds: 'searchable' }),
+  row({ load: '20/s', shards: 4, adds: 'lists' }),
+  row({ load: '20/s', shards: 4, adds: 'expires' }),
+  row({ load: '20/s', shards: 4, adds: 'steps' }),
+  row({ load: '20/s', shards: 4, adds: 'dedupe' }),
+  row({ load: '20/s', shards: 4, adds: 'rate' }),
+  row({ load: '20/s', shards: 4, adds: 'keyRate' }),
+  row({ load: '20/s', shards: 4, adds: 'units' }),
+  row({ load: '20/s', shards: 4, adds: 'statistics' }),
   row({ load: '1/s' }),
   row({ load: '1/s', keys: 10_000 }),
   row({ load: '1/s', path: 'bus' }),
@@ -171,6 +198,20 @@ export function nameOf(spec: RowSpec): string {
     shards: `${spec.shards} shards`,
     partitions: `${spec.partitions} partitions`,
     dispatchers: 'residents',
+    adds: {
+      nothing: '',
+      typed: 'schemas',
+      tags: '2 tags',
+      searchable: '2 tags, 1 searchable',
+      lists: 'listFinished',
+      expires: 'expireAfter',
+      steps: '3 steps',
+      dedupe: 'dedupe',
+      rate: 'a rate',
+      keyRate: 'a rate of keys',
+      units: 'a rate of units',
+      statistics: 'statistics',
+    }[spec.adds],
   };
   return [
     spec.load,

@@ -1,5 +1,5 @@
 /** What invokes functions: pollers of a queue, with long polls and empty receives, and the shards of the table's stream. */
-import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
+import type { VirtualTime } from '../../lib/local/virtual-time.ts';
 import { LONG_POLL_MS } from './deployment.ts';
 import { LATENCY, type Latencies } from './latency.ts';
 import type { UsageMeter } from './usage.ts';

@@ -6,6 +6,7 @@
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { ThrottledError } from '../../lib/core/errors.ts';
 import type { Job, MovingJob } from '../../lib/core/job.ts';
+import type { VirtualTime } from '../../lib/local/virtual-time.ts';
 import { type ReadyLine, readyLineName } from '../../lib/store/contract/lines.ts';
 import type { ClaimRequest, Commit } from '../../lib/store/contract/requests.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
@@ -15,7 +16,6 @@ import { hasOwnItem } from '../../lib/store/table/payload.ts';
 import { dueLineName, keysLineName, ledgerPk, mailPk, partitionPk } from '../../lib/store/table/schema.ts';
 import { isSingleWrite, nextSummary } from '../../lib/store/table/summary.ts';
 import { readyLineOf } from '../../lib/submit/submit.ts';
-import type { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import type { Draw } from './latency.ts';
 import { type Throttle, WHOLE_TABLE } from './throttle.ts';
 import type { UsageMeter } from './usage.ts';
@@ -131,6 +131,8 @@ function movedBy(verb: string, request: unknown): readonly string[] {
 
 const MOVES: ReadonlySet<string> = new Set([
   'createJobs',
+  'createDeduped',
+  'mergeJob',
   'claim',
   'startJob',
   'promote',
@@ -169,6 +171,10 @@ export function cloudTable(parts: CloudTableParts): JobStore {
         const isAnyApart = (request as readonly Job[]).some(hasOwnItem);
         return { ...ONE, waves: isAnyApart ? 2 : 1, together: lengthOf(request) };
       }
+      case 'createDeduped':
+        return { ...ONE, isTransaction: true };
+      case 'recordTags':
+        return { ...ONE, together: lengthOf(request) };
       case 'startJob':
       case 'finishJob': {
         // The payload is read once its job is started, and marked once it has ended.

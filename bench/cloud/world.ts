@@ -7,7 +7,15 @@ import type { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import type { Context, SQSEvent } from 'aws-lambda';
 import { StoreClient } from '../../lib/client/client.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
-import { isNotified, isTerminal, type Job, type Json, TERMINAL_TTL_MS } from '../../lib/core/job.ts';
+import {
+  type Dedupe,
+  isNotified,
+  isTerminal,
+  type Job,
+  type Json,
+  type Tags,
+  TERMINAL_TTL_MS,
+} from '../../lib/core/job.ts';
 import { partitionOf } from '../../lib/core/partition.ts';
 import { dispatchAll, leadWhileBusy, type WakeTrigger } from '../../lib/dispatch/dispatch.ts';
 import { lookAtWorkers } from '../../lib/dispatch/look-at-workers.ts';
@@ -18,6 +26,8 @@ import { triggersOf } from '../../lib/dispatch/serve.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import { DETAIL_TYPE, type EventBus } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
+import type { Jobs } from '../../lib/jobs/jobs.ts';
+import { VirtualTime } from '../../lib/local/virtual-time.ts';
 import type { Metrics } from '../../lib/metrics/contract.ts';
 import type { JobQueue, ReceivedMessage } from '../../lib/queue/contract.ts';
 import { InvokedWakes } from '../../lib/queue/lambda/wakes.ts';
@@ -31,7 +41,7 @@ import { itemBytes } from '../../lib/store/table/metering.ts';
 import { type IngestContext, type IngestMessage, ingest } from '../../lib/submit/ingest.ts';
 import { jobFrom, jobIdOf } from '../../lib/submit/request.ts';
 import { ANNOUNCE_EVERY_MS, rankOf, submit } from '../../lib/submit/submit.ts';
-import { VirtualTime } from '../../lib/testing/virtual-time.ts';
+import { readHandling } from '../../lib/worker/handlers.ts';
 import { lambdaWorker, type SqsHandler } from '../../lib/worker/lambda-batch.ts';
 import { runWorker } from '../../lib/worker/process/process.ts';
 import type { JobContext, JobHandlers } from '../../lib/worker/run-job.ts';
@@ -60,6 +70,8 @@ const PRELOAD_BATCH = 1_000;
 
 export interface WorldOptions {
   readonly configuration: PoolConfiguration;
+  /** Declared job types, which producers and workers are given. @default - they know none */
+  readonly jobs?: Jobs | undefined;
   readonly seed: number;
   readonly limits: TableLimits;
   readonly pollers: PollerModel;
@@ -74,8 +86,11 @@ export interface WorldOptions {
   /** Whether clients tell dispatchers of jobs while they store them. @default true */
   readonly isPrompt?: boolean | undefined;
   readonly areFleetsUsed: boolean;
-  /** What the handler of any job does: its own time, and whether it fails. */
-  readonly handler: (payload: Json, attempt: number) => { readonly takesMs: number; readonly fails: boolean };
+  /** What the handler of any job does: its own time, whether it fails, and the steps that share the time. */
+  readonly handler: (
+    payload: Json,
+    attempt: number,
+  ) => { readonly takesMs: number; readonly fails: boolean; readonly steps: number };
   readonly onStarted?: ((payload: Json, attempt: number) => void) | undefined;
   readonly onEnded?: ((job: Job) => void) | undefined;
 }
@@ -87,6 +102,8 @@ export interface Asked {
   readonly priority: number;
   readonly fairnessKey: string;
   readonly resourceId?: string | undefined;
+  readonly tags?: Tags | undefined;
+  readonly dedupe?: Dedupe | undefined;
 }
 
 interface QueuedEvent extends IngestMessage {
@@ -173,7 +190,13 @@ export class CloudWorld {
   async preload(asked: readonly Asked[]): Promise<void> {
     const { configuration } = this.#options;
     const { nowMs } = this.time;
-    const context = { store: this.#memory, configuration, nowMs: () => nowMs, announced: new Map() };
+    const context = {
+      store: this.#memory,
+      configuration,
+      nowMs: () => nowMs,
+      clock: this.#clock(),
+      announced: new Map(),
+    };
     for (let from = 0; from < asked.length; from += PRELOAD_BATCH) {
       const jobs = asked
         .slice(from, from + PRELOAD_BATCH)
@@ -322,6 +345,7 @@ export class CloudWorld {
       clock: this.time.clock(),
     });
     return new StoreClient({
+      jobs: this.#options.jobs,
       store,
       queue: {
         sendWake: async (wake) => (this.#isRehearsing ? undefined : wakes.sendWake(wake)),
@@ -550,15 +574,18 @@ export class CloudWorld {
 
   /** One for each type, each run by `aside`: its time is the user's. */
   #handlers(aside: Invocation['aside']): JobHandlers {
-    const { configuration, handler, onStarted } = this.#options;
-    const run = async (payload: Json, { attempt }: JobContext): Promise<null> => {
+    const { configuration, jobs, handler, onStarted } = this.#options;
+    const run = async (payload: Json, { attempt, step }: JobContext): Promise<null> => {
       onStarted?.(payload, attempt);
-      const { takesMs, fails } = handler(payload, attempt);
-      await aside(() => this.time.sleep(takesMs));
+      const { takesMs, fails, steps } = handler(payload, attempt);
+      const part = (): Promise<void> => aside(() => this.time.sleep(takesMs / Math.max(1, steps)));
+      if (steps === 0) await part();
+      for (let at = 0; at < steps; at += 1) await step(`step-${at}`, () => part().then(() => at));
       if (fails) throw new Error('once');
       return null;
     };
-    return Object.fromEntries(configuration.types.map(({ type }) => [type, run]));
+    const handlers = Object.fromEntries(configuration.types.map(({ type }) => [type, run]));
+    return jobs === undefined ? handlers : readHandling(jobs, [handlers]).handlers;
   }
 
   /** A worker that runs on. It receives and deletes by itself. */

@@ -32,6 +32,12 @@ export const MORE_PRICES = {
   tableGbMonth: 0.25,
   /** DynamoDB: point-in-time recovery of a GB for a month. */
   recoveryGbMonth: 0.2,
+  /** S3: an object put, or a page of a list. */
+  objectPut: 0.000_005,
+  /** S3: an object read. Deletions are free. */
+  objectGet: 0.000_000_4,
+  /** S3: a GB stored for a month. */
+  objectGbMonth: 0.023,
   /** Fargate, arm64: an hour of a vCPU, and of a GB of memory. */
   containerCpuHour: 0.032_38,
   containerGbHour: 0.003_56,

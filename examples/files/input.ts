@@ -1,10 +1,9 @@
 /** From a folder to what is to be submitted: one job for each of its files. */
 import { createHash } from 'node:crypto';
 import { jobIdOf } from '../../lib/submit/request.ts';
-import { runCommand } from '../../lib/testing/command.ts';
 import { classify } from './classify.ts';
 import { topDirectory } from './names.ts';
-import { type Skipped, type Walked, walk } from './walk.ts';
+import { type Skipped, walk } from './walk.ts';
 import type { FileJobType, FilePayload } from './work.ts';
 
 /** A job as the bus takes it: an entry of `jobs` in a `Job Requested` event. */
@@ -34,41 +33,6 @@ const PRIORITY: Readonly<Record<FileJobType, number>> = { thumbnail: 6, index: 4
 
 const FILES_AT_ONCE = 16;
 
-/** Some of what is installed: packages of a handful of files, and real images. What is not there is left out. */
-const DEPENDENCIES = [
-  ...['sharp', 'constructs', 'commander', 'croner', 'cli-table3', 'semver', 'retry'],
-  '@img',
-  ...['aws-cdk-lib/aws-synthetics/images', 'aws-cdk-lib/cloudformation-include/doc-images'],
-  '@vitest/istanbul-lib-report/dist/reports/html-spa/assets',
-].map((name) => `node_modules/${name}`);
-
-/** What a checkout holds beside its sources. */
-const NOT_SOURCES = [
-  '.git',
-  'node_modules',
-  '.fairlead',
-  '.localstack',
-  'dist',
-  'cdk.out',
-  'coverage',
-  'reports',
-];
-
-/** The files under version control; all that look like sources where there is no git. */
-async function walkProject(project: string, signal: AbortSignal): Promise<Walked> {
-  const git = await runCommand('git', ['ls-files', '-z'], { cwd: project, env: process.env, signal });
-  const tracked = git.code === 0 ? git.output.split('\0').filter((path) => path !== '') : [];
-  const sources =
-    tracked.length > 0
-      ? await walk(project, { from: tracked.sort() })
-      : await walk(project, { excludeNames: NOT_SOURCES });
-  const dependencies = await walk(project, { from: DEPENDENCIES });
-  return {
-    files: [...sources.files, ...dependencies.files],
-    skipped: [...sources.skipped, ...dependencies.skipped],
-  };
-}
-
 /** The same for each item, a few at once; the answers stand in the order of the items. */
 async function mapSome<Item, Answer>(
   items: readonly Item[],
@@ -85,9 +49,7 @@ async function mapSome<Item, Answer>(
 }
 
 export interface PlanOptions {
-  /** Undefined: the project. */
-  readonly input?: string | undefined;
-  readonly project: string;
+  readonly input: string;
   /** What this program keeps for itself; never input. */
   readonly dataDir: string;
   readonly out: string;
@@ -97,12 +59,9 @@ export interface PlanOptions {
 }
 
 export async function plan(options: PlanOptions): Promise<Plan> {
-  const { input, project, dataDir, out, run, signal } = options;
-  const { files, skipped } =
-    input === undefined
-      ? await walkProject(project, signal)
-      : // What this very run writes is not its input.
-        await walk(input, { exclude: [out, dataDir] });
+  const { input, dataDir, out, run, signal } = options;
+  // What this very run writes is not its input.
+  const { files, skipped } = await walk(input, { exclude: [out, dataDir] });
   const planned = await mapSome(files, async ({ path, file }): Promise<PlannedFile> => {
     signal.throwIfAborted();
     const type = await classify(path, file);

@@ -22,12 +22,8 @@ export interface Walked {
 }
 
 export interface WalkOptions {
-  /** Where to begin, relative to the input folder; files or directories. What is not there is left out. Default: all. */
-  readonly from?: readonly string[] | undefined;
   /** Absolute paths that are left out, with what is in them. */
   readonly exclude?: readonly string[] | undefined;
-  /** Names of directories that are left out, wherever they are. */
-  readonly excludeNames?: readonly string[] | undefined;
 }
 
 type Found = { readonly kind: 'file' | 'directory' } | { readonly kind: 'skip'; readonly reason: string };
@@ -76,7 +72,6 @@ export async function walk(root: string, options: WalkOptions = {}): Promise<Wal
   const files: InputFile[] = [];
   const skipped: Skipped[] = [];
   const excluded = new Set(options.exclude);
-  const excludedNames = new Set(options.excludeNames);
 
   const visitDirectory = async (path: string, file: string): Promise<void> => {
     let names: Buffer[];
@@ -92,25 +87,19 @@ export async function walk(root: string, options: WalkOptions = {}): Promise<Wal
       if (text !== undefined) decoded.push(text);
       else skipped.push({ path: joined(path, name.toString('utf8')), reason: 'its name is not valid UTF-8' });
     }
-    for (const name of decoded.sort(byName)) await visit(joined(path, name), name);
+    for (const name of decoded.sort(byName)) await visit(joined(path, name));
   };
 
-  const visit = async (path: string, name: string): Promise<void> => {
+  const visit = async (path: string): Promise<void> => {
     const file = join(root, path);
     if (excluded.has(file)) return;
     const found = await look(file);
     if (found.kind === 'file') files.push({ path, file });
     else if (found.kind === 'skip') skipped.push({ path, reason: found.reason });
-    else if (!excludedNames.has(name)) await visitDirectory(path, file);
+    else await visitDirectory(path, file);
   };
 
-  if (options.from === undefined) await visitDirectory('', root);
-  else {
-    for (const path of options.from) {
-      const there = await lstat(join(root, path)).catch(() => undefined);
-      if (there !== undefined) await visit(path, path.slice(path.lastIndexOf('/') + 1));
-    }
-  }
+  await visitDirectory('', root);
   return { files, skipped };
 }
 

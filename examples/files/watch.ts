@@ -1,5 +1,6 @@
 /** Follows the jobs to their end. Events are quick, but only hints: the table decides. */
 import { isTerminal, type Job, type JobState } from '../../lib/core/job.ts';
+import { StalledError } from '../failures.ts';
 
 /** What a message of the outcomes queue says. */
 export type Outcome =
@@ -33,11 +34,6 @@ export interface WatchOptions {
   readonly quietMs?: number | undefined;
   /** Without any change for so long, waiting ends. */
   readonly stalledMs?: number | undefined;
-}
-
-/** Nothing moves any more. */
-export class StalledError extends Error {
-  override readonly name = 'StalledError';
 }
 
 const QUIET_MS = 5_000;

@@ -1,13 +1,10 @@
 /** One type with a cap, one fleet, and a queue that hears what became of the jobs. */
 import { fileURLToPath } from 'node:url';
-import { type App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
-import { Rule } from 'aws-cdk-lib/aws-events';
-import { SqsQueue } from 'aws-cdk-lib/aws-events-targets';
-import { Queue } from 'aws-cdk-lib/aws-sqs';
+import { type App, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { schedulerOutputs } from '../../cdk/outputs.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { WorkerFunction } from '../../cdk/worker-function.ts';
-import { DETAIL_TYPE } from '../../lib/events/contract.ts';
+import { addEndedQueue } from '../ended-queue.ts';
 import { POOL } from './pool.ts';
 
 /** Called by `cdk/app.ts`. */
@@ -23,12 +20,6 @@ export function addStack(app: App): Stack {
     removalPolicy: RemovalPolicy.DESTROY,
   });
   schedulerOutputs(stack, scheduler);
-  const ended = new Queue(stack, 'Ended');
-  new Rule(stack, 'Told', {
-    eventBus: scheduler.bus,
-    eventPattern: { detailType: [DETAIL_TYPE.succeeded, DETAIL_TYPE.failed] },
-    targets: [new SqsQueue(ended)],
-  });
-  new CfnOutput(stack, 'EndedQueueUrl', { value: ended.queueUrl });
+  addEndedQueue(stack, scheduler);
   return stack;
 }

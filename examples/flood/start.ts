@@ -6,9 +6,10 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { SchedulerClient } from '../../lib/client/aws.ts';
+import type { DeployedApp } from '../../lib/testing/deploy.ts';
 import { startEmulator } from '../../lib/testing/emulator.ts';
 import { EMULATOR_REGION } from '../../lib/testing/environment.ts';
-import { type Deployment, deploy } from '../deploy.ts';
+import { deploy } from '../deploy.ts';
 import { wordsOf } from '../failures.ts';
 import { CAP, FLOOD, type Interval, mostAtOnce, QUIET, quietBoundMs, TYPE } from './pool.ts';
 
@@ -90,7 +91,7 @@ async function submitFlood(client: SchedulerClient, jobs: number): Promise<void>
   }
 }
 
-async function flood(jobs: number, endpoint: string, { outputs }: Deployment): Promise<Seen> {
+async function flood(jobs: number, endpoint: string, { outputs }: DeployedApp): Promise<Seen> {
   const aws = {
     endpoint,
     region: EMULATOR_REGION,

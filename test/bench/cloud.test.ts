@@ -21,7 +21,7 @@ describe('a row', () => {
   it('has just the fields of its conditions and its figures', async () => {
     const { row, usage, jobs, failures } = await measure();
     expect(Object.keys(row)).toEqual([
-      ...['load', 'keys', 'payloadBytes', 'path', 'shards', 'partitions', 'dispatchers'],
+      ...['load', 'keys', 'payloadBytes', 'path', 'shards', 'partitions', 'dispatchers', 'adds'],
       ...['jobsPerSecond', 'dollarsPerMillionJobs', 'bill', 'writeUnitsPerJob', 'readUnitsPerJob', 'startMs'],
     ]);
     expect(row.jobsPerSecond).toBeCloseTo(jobs / 4, 2);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { CloudFunction } from '../../bench/cloud/functions.ts';
 import { LATENCY, latenciesOf } from '../../bench/cloud/latency.ts';
 import { UsageMeter } from '../../bench/cloud/usage.ts';
-import { VirtualTime } from '../../lib/testing/virtual-time.ts';
+import { VirtualTime } from '../../lib/local/virtual-time.ts';
 import { seeded } from '../simulation/random.ts';
 
 function scene() {

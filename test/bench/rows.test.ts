@@ -14,6 +14,7 @@ describe('--only', () => {
       shards: 8,
       partitions: 16,
       dispatchers: 'residents',
+      adds: 'steps',
     } as const;
     const only = Object.entries(row).map(([axis, value]) => `${axis}=${value}`);
     expect(DEFAULT_ROWS.some((each) => isSame(each, row))).toBe(false);

@@ -3,7 +3,7 @@ import { latenciesOf, logNormal } from '../../bench/cloud/latency.ts';
 import { percentile } from '../../bench/cloud/measure.ts';
 import { MessageQueue, pollQueue, Stream } from '../../bench/cloud/sources.ts';
 import { UsageMeter } from '../../bench/cloud/usage.ts';
-import { VirtualTime } from '../../lib/testing/virtual-time.ts';
+import { VirtualTime } from '../../lib/local/virtual-time.ts';
 import { seeded } from '../simulation/random.ts';
 
 const SECOND = 1_000;

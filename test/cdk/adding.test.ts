@@ -3,6 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { App, Duration, NestedStack, Stack, Tags } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
+import { AccountRootPrincipal, Role } from 'aws-cdk-lib/aws-iam';
 import {
   Alias,
   Code,
@@ -230,6 +231,56 @@ describe('handlers', () => {
     expect(warnings.map(({ entry }) => entry.data)).toEqual([
       expect.stringMatching(
         /^A job of type short may take 2000 ms: the function of fleet gpu has no timeout/,
+      ),
+    ]);
+  });
+
+  it.each<readonly [number, object, number]>([
+    [10, {}, 1],
+    [40, {}, 0],
+    [10, { maxConcurrency: 10 }, 0],
+    [5, { maxConcurrency: 10 }, 1],
+  ])('with %d reserved executions for 40 slots and %j give %d warnings', (reserved, more, expected) => {
+    const stack = emptyStack();
+    const handler = new LambdaFunction(stack, 'Reserved', {
+      runtime: Runtime.NODEJS_24_X,
+      handler: 'index.handler',
+      code: Code.fromInline('exports.handler = async () => {}'),
+      timeout: Duration.minutes(1),
+      reservedConcurrentExecutions: reserved,
+    });
+    new Scheduler(stack, 'Jobs', { fleets: { gpu: { types: ['a'], slots: 40, handler, ...more } } });
+    const warnings = Annotations.fromStack(stack).findWarning(
+      '/Test/Reserved',
+      Match.stringLikeRegexp(`reserved concurrency of ${reserved}, and its event source may invoke it`),
+    );
+    expect(warnings).toHaveLength(expected);
+  });
+
+  it('run jobs alone: a process that may receive their messages too is a warning', () => {
+    const stack = emptyStack();
+    const scheduler = new Scheduler(stack, 'Jobs', {
+      fleets: { gpu: { types: ['a'], handler: workerFunction(stack, 'Gpu') }, cpu: { types: ['b'] } },
+    });
+    const person = new Role(stack, 'Process', { assumedBy: new AccountRootPrincipal() });
+    for (const fleet of ['gpu', 'cpu']) scheduler.grants.work(person, fleet);
+    const warnings = Annotations.fromStack(stack).findWarning(
+      '*',
+      Match.stringLikeRegexp('grants.work lets'),
+    );
+    expect(warnings.map(({ id }) => id)).toEqual(['/Test/Jobs/Fleets/gpu']);
+  });
+
+  it('that processes serve say in one line how long jobs may take, however many there are', () => {
+    const stack = emptyStack();
+    const fleets = Object.fromEntries(
+      Array.from({ length: 30 }, (_, at) => [`f${at}`, { types: [`t${at}`] }]),
+    );
+    new Scheduler(stack, 'Jobs', { fleets });
+    const lines = Annotations.fromStack(stack).findInfo('*', Match.anyValue());
+    expect(lines.map(({ entry }) => entry.data)).toEqual([
+      expect.stringMatching(
+        /^Jobs of these types may take 870000 ms.*: t0, .*, t19 and 10 more\. Declare timeoutMs/,
       ),
     ]);
   });

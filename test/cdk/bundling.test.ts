@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { App, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
@@ -9,6 +9,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { checkEsbuild } from '../../cdk/esbuild.ts';
 import { bundlingWithNativeModules } from '../../cdk/native-modules.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
+import { WorkerFunction } from '../../cdk/worker-function.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
 import { EnvironmentError } from '../../lib/core/errors.ts';
 import { outputFolder } from './stacks.ts';
@@ -20,14 +21,24 @@ describe('the functions’ code', () => {
   it('is one file each, with the AWS SDK inside', { timeout: 60_000 }, () => {
     const app = new App({ context: cdkJson.context, analyticsReporting: false, outdir: outputFolder() });
     const stack = new Stack(app, 'Bundled');
-    new Scheduler(stack, 'Jobs', { fleets: { pdf: { types: ['pdf'] } } });
-    Template.fromStack(stack).resourceCountIs('AWS::Lambda::Function', 3);
+    const entry = join(import.meta.dirname, '../integration/redeploy-workers.ts');
+    const handler = new WorkerFunction(stack, 'Work', { entry });
+    new Scheduler(stack, 'Jobs', {
+      fleets: { printers: { types: ['print'], handler }, pdf: { types: ['pdf'] } },
+    });
+    Template.fromStack(stack).resourceCountIs('AWS::Lambda::Function', 4);
     const { directory } = app.synth();
     const assets = readdirSync(directory).filter((name) => name.startsWith('asset.'));
-    expect(assets).toHaveLength(3);
+    expect(assets).toHaveLength(4);
     for (const asset of assets) {
       const files = readdirSync(join(directory, asset)).toSorted();
       expect(files).toEqual(['index.mjs', 'index.mjs.map']);
+      const { sources } = JSON.parse(readFileSync(join(directory, asset, 'index.mjs.map'), 'utf8')) as {
+        readonly sources: readonly string[];
+      };
+      // Messages of zod in some fifty languages would be a fifth of the code.
+      const languages = sources.filter((source) => /zod\/.*\/locales\/(?!index)\w+\.js$/.test(source));
+      expect(languages.map((source) => basename(source))).toEqual(['en.js']);
       const code = join(directory, asset, 'index.mjs');
       expect(readFileSync(code, 'utf8')).toContain('DynamoDB_20120810');
       // There is no node_modules folder around it: what loads has everything with it.

@@ -1,4 +1,5 @@
 /** What an account brings itself: its key, its network, its bounds, its logs, and what becomes of it all in the end. */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Duration, RemovalPolicy, type Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
@@ -12,6 +13,7 @@ import { describe, expect, it } from 'vitest';
 import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { WorkerFunction } from '../../cdk/worker-function.ts';
+import { EXPIRY_LINES } from '../../lib/store/contract/expiring.ts';
 import { at, emptyStack, listOf, referred, resourcesOf, workerFunction } from './stacks.ts';
 
 /** The first synthesis of a process loads much of the CDK. */
@@ -260,14 +262,27 @@ describe('what becomes of it', { timeout: SYNTH_MS }, () => {
     expect(properties('AWS::DynamoDB::GlobalTable')).toMatchObject([
       {
         Replicas: [{ DeletionProtectionEnabled: true }],
-        WarmThroughput: { ReadUnitsPerSecond: 12_000, WriteUnitsPerSecond: 10_000 },
+        WarmThroughput: { ReadUnitsPerSecond: 12_000, WriteUnitsPerSecond: 12_000 },
         GlobalSecondaryIndexes: [
           { WarmThroughput: { ReadUnitsPerSecond: 12_000, WriteUnitsPerSecond: 6_000 } },
+          { IndexName: 'expiries' },
         ],
       },
     ]);
     const small = made(() => ({ table: { expectedJobsPerSecond: 100 } }));
     expect(small.properties('AWS::DynamoDB::GlobalTable')[0]).not.toHaveProperty('WarmThroughput');
+  });
+
+  it('a table is made ready for every load above what the page about speed says of a new one', () => {
+    const page = readFileSync('docs/cost-and-speed.md', 'utf8');
+    const said = Number(/in the first row, ([\d,]+) jobs a second/.exec(page)?.[1]?.replace(',', ''));
+    const { properties } = made(() => ({ table: { expectedJobsPerSecond: said + 1 } }));
+    expect(properties('AWS::DynamoDB::GlobalTable')[0]).toHaveProperty('WarmThroughput');
+  });
+
+  it('the index of expiries takes all that its partition keys take, so it is never made ready', () => {
+    const [ofKey, ofNewIndex] = [1_000, 4_000];
+    expect(EXPIRY_LINES * ofKey).toBeLessThanOrEqual(ofNewIndex);
   });
 
   it('an event is delivered as often as it was told, before it is a dead letter', () => {

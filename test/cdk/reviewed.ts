@@ -1,4 +1,5 @@
 /** Stacks that are reviewed by tools which know AWS: as plain as they come, as the README has it, and with everything of one's own. */
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { App, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { type ISecurityGroup, type IVpc, SecurityGroup, Vpc } from 'aws-cdk-lib/aws-ec2';
@@ -11,6 +12,8 @@ import { RUNTIME } from '../../cdk/function.ts';
 import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { WorkerFunction } from '../../cdk/worker-function.ts';
+import { API_ROLES } from '../../lib/core/api-roles.ts';
+import { readmeStack } from '../package/readme.ts';
 
 const ENTRY = join(import.meta.dirname, '../../examples/files/images.ts');
 
@@ -24,22 +27,12 @@ const handlerIn = (stack: Stack, id: string): LambdaFunction =>
 
 const STACKS: Readonly<Record<string, (stack: Stack) => SchedulerProps>> = {
   Plain: () => ({}),
-  Readme: (stack) => ({
-    types: { thumbnail: { maxConcurrency: 20 } },
-    fleets: {
-      images: {
-        types: ['thumbnail'],
-        slots: 4,
-        handler: new WorkerFunction(stack, 'Worker', { entry: ENTRY }),
-      },
-    },
-  }),
   Full: (stack) => {
     const vpc = new Vpc(stack, 'Network', { maxAzs: 2 });
     return {
       types: { render: { maxConcurrency: 4 }, index: {}, train: { timeoutMs: 3_600_000 } },
       fleets: {
-        images: { types: ['render'], handler: handlerIn(stack, 'Images') },
+        images: { types: ['render'], handler: handlerIn(stack, 'Handler') },
         general: {
           types: ['render', 'index'],
           handler: new WorkerFunction(stack, 'Worker', {
@@ -67,7 +60,9 @@ const STACKS: Readonly<Record<string, (stack: Stack) => SchedulerProps>> = {
       tags: { team: 'print' },
       table: { expectedJobsPerSecond: 2_000, deletionProtection: true },
       queueRemovalPolicy: RemovalPolicy.RETAIN,
-      reservedConcurrency: { dispatch: 20, ingest: 5 },
+      reservedConcurrency: { dispatch: 20, ingest: 5, api: 5 },
+      largePayloads: {},
+      api: true,
     };
   },
 };
@@ -80,16 +75,24 @@ export interface Reviewed {
 }
 
 /** All of them, synthesised into this folder, with alarms, a dashboard and somebody who was granted everything. */
-export function reviewedStacks(outdir: string): readonly Reviewed[] {
+export async function reviewedStacks(outdir: string): Promise<readonly Reviewed[]> {
   const app = new App({ context: { 'aws:cdk:bundling-stacks': [] }, analyticsReporting: false, outdir });
-  const made = Object.entries(STACKS).map(([name, propsFor]) => {
+  const schedulers = Object.entries(STACKS).map(([name, propsFor]) => {
     const stack = new Stack(app, name);
-    const scheduler = new Scheduler(stack, 'Jobs', propsFor(stack));
+    return { name, stack, scheduler: new Scheduler(stack, 'Jobs', propsFor(stack)) };
+  });
+  const folder = join(outdir, 'readme');
+  mkdirSync(folder);
+  const OrdersStack = await readmeStack(folder);
+  const ofReadme = new OrdersStack(app, 'Readme');
+  const all = [...schedulers, { name: 'Readme', stack: ofReadme, scheduler: ofReadme.scheduler }];
+  const made = all.map(({ name, stack, scheduler }) => {
     scheduler.alarms();
     scheduler.dashboard();
     const person = new Role(stack, 'Person', { assumedBy: new AccountRootPrincipal() });
     for (const role of ['submit', 'putEvents', 'read', 'operate', 'dispatch'] as const)
       scheduler.grants[role](person);
+    for (const role of API_ROLES) scheduler.api?.grantCall(person, role);
     return { name, stack };
   });
   const assembly = app.synth();
@@ -107,6 +110,6 @@ export function unanswered({ stack }: Pick<Reviewed, 'stack'>): readonly string[
     .flatMap(({ ruleName, violatingResources }) =>
       violatingResources.map(({ constructPath = '' }) => ({ ruleName, constructPath })),
     )
-    .filter(({ constructPath }) => !/^[^/]+\/(Network|Group|Images)\//.test(constructPath))
+    .filter(({ constructPath }) => !/^[^/]+\/(Network|Group|Handler)\//.test(constructPath))
     .map(({ ruleName, constructPath }) => `${ruleName} ${constructPath}`);
 }

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { App, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import { Match, Template } from 'aws-cdk-lib/assertions';
 import { EventBus } from 'aws-cdk-lib/aws-events';
@@ -7,12 +6,10 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
 import { queueUrlOutput, schedulerOutputs } from '../../cdk/outputs.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
-import { WorkerFunction } from '../../cdk/worker-function.ts';
 import { decodeConfiguration } from '../../lib/declaration/codec.ts';
 import { JOB_REQUESTS, SCHEDULE_REQUESTS } from '../../lib/events/contract.ts';
-import { defineJobs, job } from '../../lib/jobs/jobs.ts';
 import { PROJECTED, TABLE } from '../../lib/store/table/schema.ts';
-import { readmeBeginning } from '../package/readme.ts';
+import { readmeStack } from '../package/readme.ts';
 import {
   at,
   emptyStack,
@@ -36,6 +33,8 @@ function functionProperties(lambda: Scheduler['ingestFunction']): unknown {
 
 describe('the table', () => {
   it('is keyed, expired and indexed as the schema says, bills on demand and streams both images', () => {
+    // DynamoDB takes no more for one index.
+    expect(PROJECTED.length).toBeLessThanOrEqual(20);
     template.hasResourceProperties('AWS::DynamoDB::GlobalTable', {
       BillingMode: 'PAY_PER_REQUEST',
       KeySchema: [
@@ -52,6 +51,14 @@ describe('the table', () => {
             { AttributeName: TABLE.rank, KeyType: 'RANGE' },
           ],
           Projection: { ProjectionType: 'INCLUDE', NonKeyAttributes: [...PROJECTED] },
+        },
+        {
+          IndexName: TABLE.expiriesIndex,
+          KeySchema: [
+            { AttributeName: TABLE.expiry, KeyType: 'HASH' },
+            { AttributeName: TABLE.expireAtMs, KeyType: 'RANGE' },
+          ],
+          Projection: { ProjectionType: 'KEYS_ONLY' },
         },
       ],
       Replicas: [
@@ -142,7 +149,9 @@ describe('the dispatch function', () => {
     );
     expect(pattern).toEqual({
       dynamodb: {
-        NewImage: { state: { S: ['pending', 'scheduled', 'succeeded', 'failed', 'cancelled', 'stopped'] } },
+        NewImage: {
+          state: { S: ['pending', 'scheduled', 'succeeded', 'failed', 'cancelled', 'expired', 'stopped'] },
+        },
       },
     });
   });
@@ -411,24 +420,11 @@ describe('metrics and outputs', () => {
 });
 
 describe('the stack of the README in a new account', async () => {
-  const { files } = await readmeBeginning();
+  const OrdersStack = await readmeStack(outputFolder());
   /** What AWS gives an account that has asked for nothing yet. Of the executions it wants as many unreserved. */
   const QUOTAS = { executions: 10, memoryMb: 3_008 } as const;
-  const stack = emptyStack();
-  const [, slots] = /slots: (\d+)/.exec(files['lib/orders-stack.ts'] ?? '') ?? [];
-  new Scheduler(stack, 'Jobs', {
-    jobs: defineJobs({ thumbnail: job<{ key: string }, { width: number }>() }),
-    types: { thumbnail: { maxConcurrency: 20 } },
-    fleets: {
-      images: {
-        types: ['thumbnail'],
-        slots: Number(slots),
-        handler: new WorkerFunction(stack, 'Images', {
-          entry: join(import.meta.dirname, '../../examples/files/images.ts'),
-        }),
-      },
-    },
-  });
+  const stack = new OrdersStack(emptyStack().node.root, 'Orders');
+  const { fleets } = stack.scheduler.configuration;
   const made = Template.fromStack(stack);
 
   it('reserves and provisions nothing, and takes no more memory than a function may have', () => {
@@ -447,7 +443,9 @@ describe('the stack of the README in a new account', async () => {
     const ofIngest = resourcesOf(made, 'AWS::Lambda::EventSourceMapping').flatMap(
       ([, { Properties: properties }]) => Number(at(properties, 'ScalingConfig', 'MaximumConcurrency') ?? 0),
     );
-    const most = ofIngest.reduce((sum, each) => sum + each, Number(slots));
+    expect(ofIngest).toContain(5);
+    const ofFleets = fleets.map(({ slots }) => slots ?? 0);
+    const most = [...ofIngest, ...ofFleets].reduce((sum, each) => sum + each, 0);
     expect(most).toBeLessThan(QUOTAS.executions);
   });
 

@@ -1,10 +1,13 @@
 /** The largest pool that is promised: what CloudFormation, IAM and Lambda accept of it. */
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { App, Stack } from 'aws-cdk-lib';
 import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
 import type { SchedulerProps } from '../../cdk/props.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
+import { WorkerFunction } from '../../cdk/worker-function.ts';
 import { at, emptyStack, listOf, type Resource, referred, resourcesOf, workerFunction } from './stacks.ts';
 
 const FLEETS = 200;
@@ -96,6 +99,20 @@ describe('a pool of 200 fleets and 1,000 types, whose functions are in stacks of
     );
     expect(new Set(served)).toEqual(names);
   });
+});
+
+it('a stack holds 70 fleets with their worker functions, as the changelog says', () => {
+  const stack = emptyStack();
+  const entry = fileURLToPath(new URL('../integration/redeploy-workers.ts', import.meta.url));
+  const fleets = Object.fromEntries(
+    Array.from({ length: 70 }, (_, at) => [
+      `fleet-${at}`,
+      { types: [`type-${at}`], handler: new WorkerFunction(stack, `Work${at}`, { entry }) },
+    ]),
+  );
+  new Scheduler(stack, 'Jobs', { fleets });
+  expect(Object.keys(Template.fromStack(stack).toJSON().Resources).length).toBeLessThan(LIMITS.resources);
+  expect(readFileSync('CHANGELOG.md', 'utf8')).toContain('70 together with their `WorkerFunction`s');
 });
 
 describe('a pool of ten types with a function each', () => {

@@ -69,6 +69,15 @@ describe('schedulers of one bus', { timeout: SYNTH_MS }, () => {
     expect(refusal.message).toContain('Test/Print');
   });
 
+  it('are found out also where the bus belongs to one of them', () => {
+    const stack = emptyStack();
+    const owner = new Scheduler(stack, 'Print', { sources: ['orders'] });
+    const make = (id: string, source: string) => () =>
+      new Scheduler(stack, id, { eventBus: owner.bus, sources: [source] });
+    expect(refusalOf(make('Mail', 'orders')).message).toContain('Test/Print');
+    expect(make('Post', 'letters')).not.toThrow();
+  });
+
   it('are found out across the stacks of an app', () => {
     const stack = emptyStack();
     const other = new Stack(App.of(stack) as App, 'Other');

@@ -221,7 +221,7 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
   [
     'more jobs than a table takes',
     () => ({ table: { expectedJobsPerSecond: 10_000 } }),
-    /^table\.expectedJobsPerSecond: must be above 0 and at most 8000: .*"Table-level write throughput limit" is 40000/,
+    /^table\.expectedJobsPerSecond: must be above 0 and at most 6666: .*"Table-level write throughput limit" is 40000/,
   ],
   [
     'the scheduler’s own source',
@@ -231,7 +231,22 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
   [
     'a dispatcher with too little reserved to run a tick',
     () => ({ reservedConcurrency: { dispatch: 2 } }),
-    /^reservedConcurrency\.dispatch: must be a whole number from 5 to 1000, got 2/,
+    /^reservedConcurrency\.dispatch: must be a whole number from 8 to 1000, got 2/,
+  ],
+  [
+    'less reserved for ingest than its event source uses by default',
+    () => ({ reservedConcurrency: { ingest: 1 } }),
+    /^reservedConcurrency\.ingest: must be a whole number from 5 to 1000, got 1. Give at least ingestConcurrency/,
+  ],
+  [
+    'less reserved for ingest than its event source may use',
+    () => ({ reservedConcurrency: { ingest: 10 }, ingestConcurrency: 50 }),
+    /^reservedConcurrency\.ingest: must be a whole number from 50 to 1000, got 10/,
+  ],
+  [
+    'dead letters after the first throttled delivery',
+    () => ({ maxReceiveCount: 1 }),
+    /^maxReceiveCount: must be a whole number from 5 to 1000, got 1/,
   ],
   ['no slots', () => ({ fleets: { pdf: { types: ['a'], slots: 0 } } }), /^fleets\.pdf\.slots: .*got 0/],
   [
@@ -432,6 +447,12 @@ const mistakes: readonly (readonly [string, (stack: Stack) => SchedulerProps, Re
     () => ({ reservedConcurrency: { dispatcher: 5 } }) as unknown as SchedulerProps,
     /^reservedConcurrency\.dispatcher: is not a known field.*Did you mean "dispatch"/,
   ],
+  [
+    'concurrency for an API that is not there',
+    () => ({ reservedConcurrency: { api: 5 } }),
+    /^reservedConcurrency\.api: has no effect without api, got 5/,
+  ],
+  ['an empty list of sources', () => ({ sources: [] }), /^sources: names no source, got an array of 0/],
   [
     'subnets of no network',
     () => ({ vpcSubnets: { subnetGroupName: 'private' } }),

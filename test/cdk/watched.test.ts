@@ -1,13 +1,25 @@
 /** What CloudWatch is asked about a scheduler: a metric by every name, alarms that ring for what is wrong, a dashboard of it all. */
 import { readFileSync } from 'node:fs';
-import { Aspects, Duration } from 'aws-cdk-lib';
+import { type App, Aspects, Duration, Stack } from 'aws-cdk-lib';
+import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
+import { AutoScalingGroup } from 'aws-cdk-lib/aws-autoscaling';
 import type { Metric } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { InstanceType, type IVpc, MachineImage, Vpc } from 'aws-cdk-lib/aws-ec2';
+import {
+  Cluster,
+  ContainerImage,
+  FargateService,
+  FargateTaskDefinition,
+  type ICluster,
+  type ScalableTaskCount,
+} from 'aws-cdk-lib/aws-ecs';
 import { type ITopic, Topic } from 'aws-cdk-lib/aws-sns';
 import { describe, expect, it } from 'vitest';
 import type { AlarmsProps } from '../../cdk/alarms.ts';
 import type { DashboardProps } from '../../cdk/dashboard.ts';
 import type { MetricName, SchedulerMetricOptions } from '../../cdk/metrics.ts';
+import type { ScaleProps } from '../../cdk/scaling.ts';
 import { Scheduler } from '../../cdk/scheduler.ts';
 import { MetricCollector } from '../../lib/metrics/collector.ts';
 import { METRIC_DIMENSION, METRICS, METRICS_NAMESPACE, type MetricScope } from '../../lib/metrics/names.ts';
@@ -253,6 +265,86 @@ describe('metrics', { timeout: SYNTH_MS }, () => {
   });
 });
 
+describe('the workers of a fleet', { timeout: SYNTH_MS }, () => {
+  const serviceIn = (stack: Stack): ScalableTaskCount => {
+    const taskDefinition = new FargateTaskDefinition(stack, 'Task');
+    taskDefinition.addContainer('Worker', { image: ContainerImage.fromRegistry('worker') });
+    const vpc = new Vpc(stack, 'Vpc', { natGateways: 0 }) as IVpc;
+    const cluster = new Cluster(stack, 'Cluster', { vpc }) as ICluster;
+    return new FargateService(stack, 'Gpu', { cluster, taskDefinition }).autoScaleTaskCount({
+      minCapacity: 0,
+      maxCapacity: 20,
+    });
+  };
+  const groupIn = (stack: Stack): AutoScalingGroup =>
+    new AutoScalingGroup(stack, 'Gpu', {
+      vpc: new Vpc(stack, 'Vpc', { natGateways: 0 }) as IVpc,
+      instanceType: new InstanceType('g5.xlarge'),
+      machineImage: MachineImage.latestAmazonLinux2023(),
+      maxCapacity: 4,
+    });
+
+  it.each([
+    [
+      'tasks of a service',
+      serviceIn,
+      'AWS::ApplicationAutoScaling::ScalingPolicy',
+      'StepScalingPolicyConfiguration',
+    ],
+    ['instances of a group', groupIn, 'AWS::AutoScaling::ScalingPolicy', undefined],
+  ] as const)('are scaled by their backlog: %s', (_, workersIn, kind, part) => {
+    const made = synthesize({}, (stack, scheduler) => {
+      scheduler.dashboard();
+      scheduler.scale(workersIn(stack), { backlog: '3m', idle: '10m' });
+    });
+    const stepsOf = (name: string): unknown => {
+      const found = resourcesOf(made.template, kind).find(([id]) => id.includes(name));
+      const properties = found?.[1].Properties;
+      return at(part === undefined ? properties : at(properties, part), 'StepAdjustments');
+    };
+    expect(stepsOf('BacklogUpper')).toEqual([
+      { MetricIntervalLowerBound: 0, MetricIntervalUpperBound: 180, ScalingAdjustment: 1 },
+      { MetricIntervalLowerBound: 180, MetricIntervalUpperBound: 540, ScalingAdjustment: 2 },
+      { MetricIntervalLowerBound: 540, MetricIntervalUpperBound: 1_260, ScalingAdjustment: 5 },
+      { MetricIntervalLowerBound: 1_260, ScalingAdjustment: 10 },
+    ]);
+    expect(stepsOf('IdleLower')).toEqual([{ MetricIntervalUpperBound: 0, ScalingAdjustment: -1 }]);
+    const alarms = resourcesOf(made.template, 'AWS::CloudWatch::Alarm').map(
+      ([, { Properties }]) => Properties,
+    );
+    expect(alarms).toHaveLength(2);
+    expect(alarms.find(({ MetricName }) => MetricName === 'BacklogTime')).toMatchObject({
+      Threshold: 180,
+      EvaluationPeriods: 1,
+      Dimensions: expect.arrayContaining([{ Name: 'Fleet', Value: 'gpu' }]),
+    });
+    // No expression fills in values: without data no worker is removed.
+    expect(alarms.find(({ MetricName }) => MetricName === 'CapUsed')).toMatchObject({
+      Period: 60,
+      Statistic: 'Maximum',
+      Threshold: 50,
+      EvaluationPeriods: 10,
+      ComparisonOperator: 'LessThanOrEqualToThreshold',
+    });
+    expect(environmentsOf(made)[0]?.FAIRLEAD_METRICS).toContain('backlogTime');
+    expect(bodyOf(made)).toContain('BacklogTime');
+  });
+
+  it.each([
+    [{ fleet: 'images' }, /^fleet: must be a fleet without a handler.*got "images".*Name one of "gpu"/],
+    [{ fleet: 'gpus' }, /^fleet: is not a fleet of this scheduler/],
+    [{ backlog: '10s' }, /^backlog: must be whole seconds, at least 1 minute/],
+    [{ idle: '1m' }, /^idle: must be whole seconds, at least 5 minutes/],
+    [{ backlogs: '2m' } as ScaleProps, /^backlogs: is not a known field.*Did you mean "backlog"/],
+  ])('are not scaled by %j', (props, message) => {
+    synthesize({}, (stack, scheduler) => {
+      const workers = serviceIn(stack);
+      expect(() => scheduler.scale(workers, props)).toThrow(message);
+      expect(scheduler.scaledFleets).toEqual([]);
+    });
+  });
+});
+
 type Values = Readonly<Record<string, number | undefined>>;
 
 /** CloudWatch's metric math, as far as the alarms use it: a period's value of an expression, where metrics may have none. */
@@ -270,7 +362,7 @@ function resultOf(expression: string, values: Values): number {
 }
 
 describe('alarms', { timeout: SYNTH_MS }, () => {
-  const made = synthesize({}, (stack, scheduler) => {
+  const made = synthesize({ api: true, largePayloads: {} }, (stack, scheduler) => {
     const topic = new Topic(stack, 'Told') as ITopic;
     scheduler.alarms({
       actions: [new SnsAction(topic)],
@@ -367,8 +459,11 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     ],
     ['the ingest function fails', 'FunctionErrors', { ingest: 1 }, /logs say why/],
     ['the dispatch function fails', 'FunctionErrors', { dispatch: 1 }, /logs say why/],
+    ['the API function fails', 'FunctionErrors', { api: 1 }, /API.*logs say why/],
+    ['objects of jobs that are gone are not deleted', 'ObjectsKept', { value: 1 }, /its log says why/],
     ['ingest finds no concurrency', 'FunctionThrottles', { ingest: 1 }, /higher quota/],
     ['dispatchers find no concurrency', 'FunctionThrottles', { dispatch: 1 }, /higher quota/],
+    ['callers of the API find no concurrency', 'FunctionThrottles', { api: 1 }, /API.*reservedConcurrency/],
     ['nothing ticks, and nothing else is to do', 'NoTick', { empty: 3 }, /enable the rule/],
     ['nothing ticks, though wakes invoke the function', 'NoTick', { received: 9 }, /enable the rule/],
     ['a worker function ends in each invocation', 'WorkerFunctions', { m0: 1 }, /Errors.*log/],
@@ -387,6 +482,7 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     ['a key is hot', 'ThrottledHotKeys', { t0: 1 }, /docs\/scale.md/],
     ['the account has no more for a table', 'ThrottledQuota', { t1: 1 }, /quota/],
     ['the table has no more', 'ThrottledTableLimit', { t3: 1 }, /raise the maximum/],
+    ['jobs that expire crowd one key', 'ThrottledHotKeys', { t5: 1 }, /docs\/scale.md/],
   ] as const;
 
   it.each(TABLE)('when %s, %s rings, and says what to do', (_, name, values, remedy) => {
@@ -405,6 +501,16 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
 
   it('are there for what stands in that table, and for nothing else', () => {
     expect([...alarms.keys()].toSorted()).toEqual([...new Set(TABLE.map(([, name]) => name))].toSorted());
+  });
+
+  it('of functions look at none that the scheduler does not have', () => {
+    const plain = synthesize({}, (_, scheduler) => void scheduler.alarms());
+    for (const [id, { Properties }] of resourcesOf(plain.template, 'AWS::CloudWatch::Alarm')) {
+      if (!/FunctionErrors|FunctionThrottles/.test(id)) continue;
+      const looked = listOf(Properties.Metrics).filter((each) => at(each, 'MetricStat') !== undefined);
+      expect(looked.map((each) => at(each, 'Id'))).toEqual(['ingest', 'dispatch']);
+      expect(String(Properties.AlarmDescription)).not.toContain('API');
+    }
   });
 
   it('rings for what one period has told, and the next ones make up: each wants some of its periods', () => {
@@ -429,6 +535,23 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     expect(looked('WorkerFunctions')).toEqual([9, 9, 9, 9, 9, 9, 6]);
   });
 
+  it('of a function in another stack are in that stack, which depends on the scheduler', () => {
+    let others: Stack | undefined;
+    const own = synthesize({}, (stack, scheduler) => {
+      others = new Stack(stack.node.root as App, 'Others');
+      scheduler.addFleet('others', { types: ['index'], handler: workerFunction(others, 'Other') });
+      scheduler.alarms({ actions: [new SnsAction(new Topic(stack, 'OnCall') as ITopic)] });
+    });
+    const found = resourcesOf(Template.fromStack(others as Stack), 'AWS::CloudWatch::Alarm');
+    expect(found).toHaveLength(1);
+    const [[, alarm] = []] = found;
+    expect(JSON.stringify(alarm)).toContain('FunctionName');
+    expect(listOf(alarm?.Properties.AlarmActions)).toHaveLength(1);
+    const ofOwn = resourcesOf(own.template, 'AWS::CloudWatch::Alarm').map(([id]) => id);
+    expect(ofOwn.filter((id) => id.includes('WorkerFunctions'))).toHaveLength(1);
+    expect(own.stack.dependencies).toEqual([]);
+  });
+
   it('are on the page about metrics, with what they cost: each metric that one looks at is billed', () => {
     const page = readFileSync('docs/metrics.md', 'utf8');
     const looksAt = (metrics: unknown): number =>
@@ -442,12 +565,12 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     }
     const beside =
       metrics - looksAt(alarm('WorkerFunctions').Metrics) - looksAt(alarm('FleetQueueAge').Metrics);
-    const [, looked, ofFleet, dollars] =
-      /these look at (\d+), and (\d+) more for each fleet with a function, which is \$([\d.]+) with one;/.exec(
+    const [, looked, ofFleet, dollars, ofApi] =
+      /these look at (\d+), and (\d+) more for each fleet with a function, which is \$([\d.]+) with one; `api: true` adds (\d+), `largePayloads` 1\./.exec(
         page,
       ) ?? [];
-    expect([Number(looked), Number(ofFleet)]).toEqual([beside, 4]);
-    expect(Number(dollars)).toBeCloseTo((beside + 4) * ALARM_METRIC_MONTH, 10);
+    expect([Number(looked), Number(ofFleet), Number(ofApi)]).toEqual([beside - 3, 4, 2]);
+    expect(Number(dollars)).toBeCloseTo((beside - 3 + 4) * ALARM_METRIC_MONTH, 10);
   });
 
   it('tell whom they were told to, and what to do', () => {
@@ -504,7 +627,7 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     }
   });
 
-  it('are within what CloudWatch takes of an alarm: ten metrics, one result, a day', () => {
+  it('are within what CloudWatch takes of an alarm: ten metrics, one result, a day, or a week of periods of an hour', () => {
     for (const [name, properties] of alarms) {
       const all = listOf(at(properties, 'Metrics'));
       expect(Object.keys(metricsOf(name)).length).toBeLessThanOrEqual(10);
@@ -519,7 +642,7 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
         ...all.map((each) => Number(at(each, 'MetricStat', 'Period') ?? at(each, 'Period') ?? 0)),
       );
       expect(periodSec % 60).toBe(0);
-      expect(periods * periodSec, name).toBeLessThanOrEqual(86_400);
+      expect(periods * periodSec, name).toBeLessThanOrEqual(periodSec < 3_600 ? 86_400 : 604_800);
     }
   });
 
@@ -553,6 +676,35 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     expect(alarm('NothingFinishes')).toMatchObject({ DatapointsToAlarm: 13, EvaluationPeriods: 14 });
   });
 
+  it.each<readonly [string, object | undefined]>([
+    ['23h', { EvaluationPeriods: 278, DatapointsToAlarm: 277 }],
+    // In hours, of which CloudWatch looks back at a week.
+    ['2d', { EvaluationPeriods: 50, DatapointsToAlarm: 49 }],
+    ['166h', { EvaluationPeriods: 168 }],
+    ['30d', undefined],
+  ])('for work that does not end never rings before a job of %s may end', (timeoutMs, expected) => {
+    const { template, stack } = synthesize(
+      { types: { train: { timeoutMs } }, fleets: {} },
+      (_, scheduler) => void scheduler.alarms(),
+    );
+    const [, alarm] =
+      resourcesOf(template, 'AWS::CloudWatch::Alarm').find(([id]) => id.includes('NothingFinishes')) ?? [];
+    if (expected === undefined) {
+      expect(alarm).toBeUndefined();
+      const said = Annotations.fromStack(stack).findInfo(
+        '*',
+        Match.stringLikeRegexp('no alarm NothingFinishes'),
+      );
+      expect(said).toHaveLength(1);
+      return;
+    }
+    expect(alarm?.Properties).toMatchObject(expected);
+    const periods = listOf(alarm?.Properties.Metrics).flatMap(
+      (each) => at(each, 'MetricStat', 'Period') ?? [],
+    );
+    expect(new Set(periods)).toEqual(new Set([timeoutMs === '23h' ? 300 : 3_600]));
+  });
+
   it('for work that does not begin rings where something could, slots are free, and nothing does', () => {
     expect(rings('NothingStarts', { startable: 1, free: 3 })).toBe(true);
     expect(rings('NothingStarts', { startable: 1, free: 3, started: 0 })).toBe(true);
@@ -561,21 +713,21 @@ describe('alarms', { timeout: SYNTH_MS }, () => {
     expect(rings('NothingStarts', { free: 3 })).toBe(false);
   });
 
-  it('of the table tell DynamoDB’s reasons apart, and look at its index too', () => {
+  it('of the table tell DynamoDB’s reasons apart, and look at its indexes too', () => {
     for (const [name, reason] of [
       ['ThrottledHotKeys', /KeyRangeThroughputThrottleEvents$/],
       ['ThrottledQuota', /AccountLimitThrottleEvents$/],
       ['ThrottledTableLimit', /MaxOnDemandThroughputThrottleEvents$/],
     ] as const) {
       const used = Object.values(metricsOf(name));
-      expect(used).toHaveLength(4);
+      expect(used).toHaveLength(6);
       for (const metric of used) expect(metric).toMatch(reason);
       const ofIndex = queries(name).filter((each) =>
         JSON.stringify(at(each, 'MetricStat', 'Metric', 'Dimensions') ?? '').includes(
           'GlobalSecondaryIndexName',
         ),
       );
-      expect(ofIndex).toHaveLength(2);
+      expect(ofIndex).toHaveLength(4);
       for (const id of Object.keys(metricsOf(name))) expect(rings(name, { [id]: 1 })).toBe(true);
     }
   });
@@ -592,8 +744,8 @@ describe('a dashboard', { timeout: SYNTH_MS }, () => {
   it('draws every metric that the scheduler tells, or says with another one', () => {
     const body = bodyOf(synthesize({}, (_, scheduler) => void scheduler.dashboard()));
     const drawn = NAMES.filter((name) => body.includes(`"${METRICS[name].name}"`));
-    // A pass claims what is started a moment later.
-    expect(NAMES.filter((name) => !drawn.includes(name))).toEqual(['claimed']);
+    // A pass claims what is started a moment later, and only scaled fleets have a backlog of their own.
+    expect(NAMES.filter((name) => !drawn.includes(name))).toEqual(['claimed', 'backlogTime']);
     for (const title of ['Jobs', 'Wait until started, ms', 'Caps in use, %', 'Dead letters', 'Dispatch'])
       expect(widgetsOf(body).map((each) => at(each, 'properties', 'title'))).toContain(title);
   });

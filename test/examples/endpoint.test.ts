@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { untilEndIsTold } from '../../examples/files/endpoint.ts';
+import { untilEndIsTold } from '../../examples/endpoint.ts';
 import type { EmulatorExit } from '../../lib/testing/emulator.ts';
 
 /** Something that speaks HTTP until it is closed. */

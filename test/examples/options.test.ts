@@ -1,7 +1,7 @@
 import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { readOptions, UsageError } from '../../examples/files/options.ts';
+import { readOptions, UsageError } from '../../examples/options.ts';
 import { folderWith } from './folder.ts';
 
 const read = (given: readonly string[], cwd: string, env: Record<string, string> = {}) =>
@@ -11,6 +11,7 @@ describe('the command line', () => {
   it('needs no option', async () => {
     const cwd = await folderWith();
     expect(read([], cwd)).toEqual({
+      isStory: true,
       input: undefined,
       out: '/default/out',
       json: false,
@@ -29,6 +30,17 @@ describe('the command line', () => {
       json: true,
       keep: true,
     });
+  });
+
+  it.each([
+    [[], true],
+    [['--keep'], true],
+    [['--files'], false],
+    [['--json'], false],
+    [['--out', 'out'], false],
+    [['--input', '.'], false],
+  ])('with %j tells the story: %s', async (given, isStory) => {
+    expect(read(given, await folderWith())).toMatchObject({ isStory });
   });
 
   it('uses the endpoint that is set', async () => {

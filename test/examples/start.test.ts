@@ -7,13 +7,53 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Manifest } from '../../examples/files/manifest.ts';
 import { topDirectory } from '../../examples/files/names.ts';
 import type { Summary } from '../../examples/files/summary.ts';
-import { accepts } from '../testing/processes.ts';
+import { accepts, descendantsOf, isAlive, until } from '../testing/processes.ts';
 import { folderWith } from './folder.ts';
 import { lastLineOf, portOf, start } from './start.ts';
 
 const TIMEOUT_MS = 180_000;
 
+/** The story's chapters, in their order. */
+const CHAPTERS = [
+  'Three tenants share 8 slots',
+  "quiet's only job started",
+  'Two exports of album-7 were sent',
+  'which holds album/album-7',
+  'of 4 pages. Its worker, exporter-',
+  'kill -9 ',
+  'A report of quiet is due at',
+  'it started ',
+  'An operator pauses noisy',
+  "The worker's lease has ended",
+  'goes on with the first export after page',
+  'album-7 is free',
+  'job is running on exporter-',
+  'The whole history of the first export',
+  'its worker was lost',
+  'succeeded after',
+  'npm start -- --keep leaves it running',
+];
+
 describe('npm start', { timeout: TIMEOUT_MS }, () => {
+  it('tells what Fairlead is for, in lines of a terminal, and leaves nothing behind', async () => {
+    const started = start([]);
+    await until(() => started.output().includes('Its worker, exporter-'), 'a worker is killed');
+    const running = descendantsOf(started.child.pid ?? 0);
+    expect(await started.code, started.errors()).toBe(0);
+    const lines = started.output().split('\n');
+    expect(lines.filter((line) => line.length > 80 && !line.startsWith('  set -a; . '))).toEqual([]);
+    let text = started.output().replaceAll(/\s+/g, ' ');
+    for (const chapter of CHAPTERS) {
+      expect(text).toContain(chapter);
+      text = text.slice(text.indexOf(chapter));
+    }
+    expect(started.output()).toMatch(/it started \d+\.\d s later\n/);
+    expect(started.output()).toMatch(/done: noisy \d+ of 200, gold 100 of 100, quiet 1 of 1\n/);
+    expect(lines.filter((line) => line.startsWith('  npm run --silent fairlead -- '))).toHaveLength(5);
+    await until(() => running.every(({ pid }) => !isAlive(pid)), 'all processes are gone');
+    expect(await accepts(portOf(started))).toBe(false);
+  });
+
   it('finishes every file of a folder full of odd ones, and proves it', async () => {
     const png = await sharp({ create: { width: 600, height: 300, channels: 3, background: '#369' } })
       .png()

@@ -11,7 +11,7 @@ export interface Started {
 
 export function start(given: readonly string[], env: Readonly<Record<string, string>> = {}): Started {
   const { AWS_ENDPOINT_URL: _, ...rest } = process.env;
-  const child = spawn(process.execPath, ['examples/files/start.ts', ...given], { env: { ...rest, ...env } });
+  const child = spawn(process.execPath, ['examples/start.ts', ...given], { env: { ...rest, ...env } });
   onTestFinished(() => {
     child.kill('SIGKILL');
   });

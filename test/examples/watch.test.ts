@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type Outcome, StalledError, type WatchOptions, watch } from '../../examples/files/watch.ts';
+import { StalledError } from '../../examples/failures.ts';
+import { type Outcome, type WatchOptions, watch } from '../../examples/files/watch.ts';
 import type { Job, JobState } from '../../lib/core/job.ts';
 
 const job = (id: string, state: JobState, version = 1): Job => ({

@@ -35,7 +35,7 @@ describe('the composition', () => {
 
   const freshProcess = async (duties: FunctionDuties = {}) =>
     (await import('../../functions/composition.ts')).composition(
-      { log: NO_LOG, metrics: { add: () => {} } },
+      { log: NO_LOG, metrics: { add: () => {}, asksFor: () => false } },
       duties,
     );
   const compose = async (duties: FunctionDuties = {}) => (await freshProcess(duties))();

@@ -3,44 +3,54 @@
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
 import { expect, it } from 'vitest';
 import { deploymentOf, reasonFor } from '../../functions/cloudformation.ts';
+import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { ConfigurationError, MisconfiguredError } from '../../lib/core/errors.ts';
-import { retryUntilPermitted } from '../../lib/deploy/declare.ts';
+import { encodeConfiguration } from '../../lib/declaration/codec.ts';
+import { declareWhenPermitted } from '../../lib/deploy/declare.ts';
+import { queueUrlsFor } from '../fixtures/declared.ts';
+import { stage, storeWith } from '../stage/stage.ts';
 
-/** Fails so often, then answers. What was waited is counted. */
+/** A table that fails so often, then answers. What was waited is counted. */
 async function declaring(failures: number, failure: Error) {
+  const { store, log, time } = stage();
   let tries = 0;
   let waitedMs = 0;
-  const answer = await retryUntilPermitted(
-    async () => {
+  const refusing = storeWith(store, {
+    putDeclaration: async (record) => {
       tries += 1;
       if (tries <= failures) throw failure;
-      return 'declared';
+      return store.putDeclaration(record);
     },
-    {
-      sleep: async (ms) => {
-        waitedMs += ms;
-      },
-      log: { warn: () => {} },
-    },
-  ).catch((error: unknown) => error);
-  return { answer, tries, waitedMs };
+  });
+  const configuration = resolveConfiguration({ types: { resize: {} } });
+  const deployment = {
+    pool: encodeConfiguration(configuration),
+    queueUrls: queueUrlsFor(configuration),
+    deployment: 'one',
+  };
+  const context = { store: refusing, queue: { sendWake: async () => {} }, nowMs: () => time.nowMs, log };
+  const sleep = async (ms: number): Promise<void> => {
+    waitedMs += ms;
+  };
+  const { kind } = await declareWhenPermitted(() => [context, deployment], { log, sleep });
+  return { kind, tries, waitedMs };
 }
 
 it.each([
   ['the table', new MisconfiguredError('AccessDeniedException')],
   ['the wake queue', new MisconfiguredError('AccessDenied')],
 ])('a right to %s that comes within half a minute is waited for', async (_, failure) => {
-  expect(await declaring(5, failure)).toEqual({ answer: 'declared', tries: 6, waitedMs: 30_000 });
+  expect(await declaring(5, failure)).toEqual({ kind: 'declared', tries: 6, waitedMs: 30_000 });
 });
 
-it('a right that does not come fails the deployment, and says which', async () => {
+it('a right that does not come fails the deployment', async () => {
   const failure = new MisconfiguredError('AccessDeniedException');
-  expect(await declaring(100, failure)).toEqual({ answer: failure, tries: 6, waitedMs: 30_000 });
+  expect(await declaring(100, failure)).toEqual({ kind: 'refused', tries: 6, waitedMs: 30_000 });
 });
 
 it('what is refused for another reason fails at once', async () => {
   const failure = new ConfigurationError('types', 1, 'is wrong', 'Correct it.');
-  expect(await declaring(1, failure)).toEqual({ answer: failure, tries: 1, waitedMs: 0 });
+  expect(await declaring(1, failure)).toEqual({ kind: 'refused', tries: 1, waitedMs: 0 });
 });
 
 it('a deployment is read from the texts that CloudFormation sends, and what is absent stays absent', () => {

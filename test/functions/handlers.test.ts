@@ -486,7 +486,7 @@ describe('the metrics of the functions', () => {
       const name = `${metric} ${type}`.trim();
       counts.set(name, (counts.get(name) ?? 0) + value);
     };
-    compose({ metrics: { add } });
+    compose({ metrics: { add, asksFor: () => false } });
     return counts;
   }
 

@@ -3,6 +3,7 @@ import type { SQSEvent } from 'aws-lambda';
 import { describe, expect, it } from 'vitest';
 import type { FunctionContext } from '../../functions/composition.ts';
 import { ingesting } from '../../functions/ingest.ts';
+import { DeclaredJobs } from '../../lib/client/declared-jobs.ts';
 import { ScheduleVerbs } from '../../lib/client/schedules.ts';
 import type { Job } from '../../lib/core/job.ts';
 import type { PoolInput } from '../../lib/core/pool-input.ts';
@@ -151,6 +152,7 @@ describe('the trace of a schedule’s job', () => {
     const schedules = new ScheduleVerbs(
       async () => on.operator(),
       () => OWN,
+      new DeclaredJobs(on.clock),
     );
     await on.finish(schedules.put('s', MINUTELY.schedule));
     const { jobId } = await on.finish(schedules.runNow('s'));
@@ -168,6 +170,7 @@ describe('the trace of a schedule’s job', () => {
         store: storeWith(on.store, { createJobs: () => Promise.reject(new Error('the process was killed')) }),
       }),
       () => OWN,
+      new DeclaredJobs(on.clock),
     );
     await on.take(MINUTELY, undefined, 'Schedule Put Requested');
     await expect(on.finish(schedules.runNow('s'))).rejects.toThrow('killed');

@@ -24,6 +24,7 @@ const UNLIKE: Partial<Record<Verb, string>> = {
   discardSchedule: 'in memory, nothing is damaged by writing it',
   listRejections: 'an operator reads them',
   readRejections: 'an operator reads them',
+  readTagged: 'an operator reads them',
   listUnreadable: 'an operator reads them',
   readDeadLetters: 'an operator reads them',
   readFinished: 'an operator reads them',

@@ -23,6 +23,7 @@ import {
   type TestQueue,
   type TestTable,
 } from '../contract/aws.ts';
+import { settingsOf } from '../fixtures/controls.ts';
 import { declareIn } from '../fixtures/declared.ts';
 import { onlyJob } from '../testing/received.ts';
 
@@ -112,7 +113,7 @@ describe('the client on AWS', () => {
       expect(listed).toHaveLength(30);
       for (const { id } of listed) expect(await client.cancel(id)).toMatchObject({ outcome: 'cancelled' });
 
-      const running = client.run({ type: 'resize', payload: 'now' }, { timeoutMs: WAIT_MS });
+      const running = client.run({ type: 'resize', payload: 'now' }, { timeout: WAIT_MS });
       const [foreground] = await waitFor(() => allOf(client.list({ state: 'pending', mode: 'onDemand' })));
       expect((await client.explain(foreground?.id ?? '')).waitsFor).toEqual([{ why: 'pass' }]);
       await pass([], [foreground?.id ?? '']);
@@ -140,12 +141,12 @@ describe('the client on AWS', () => {
       expect(await client.explain(again.jobId)).toMatchObject({
         waitsFor: [{ why: 'paused', scope: 'pool' }],
       });
-      const draining = client.drain('pool', { timeoutMs: WAIT_MS });
+      const draining = client.drain('pool', { timeout: WAIT_MS });
       // It asks for passes, as often as it needs one to confirm the pause.
       const drained = draining.then(() => true);
       while (!(await Promise.race([drained, wake.take().then(() => false)]))) await pass();
       await client.resume('pool');
-      expect(await client.controls()).toEqual([
+      expect((await client.controls()).map(settingsOf)).toEqual([
         { scope: 'key/tenant-a', paused: false, maxConcurrency: 1, weight: 2 },
       ]);
       expect(await allOf(client.keys())).toContainEqual(

@@ -5,15 +5,16 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { inject } from 'vitest';
 import { queueUrlOutput } from '../../cdk/outputs.ts';
-import { type Deployment, deploy } from '../../examples/deploy.ts';
+import { deploy } from '../../examples/deploy.ts';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { SqsJobQueue } from '../../lib/queue/sqs/queue.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
+import type { DeployedApp } from '../../lib/testing/deploy.ts';
 import { clientConfiguration, endpoint } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
 import { declareIn } from '../fixtures/declared.ts';
 
-export interface DeclaredDeployment extends Deployment {
+export interface DeclaredDeployment extends DeployedApp {
   /** The emulator has passed over the stack's own resource. */
   readonly isDeclaredByHand: boolean;
 }
@@ -47,7 +48,7 @@ async function bootstrapOnce(bootstrapNow: () => Promise<void>): Promise<void> {
  * @param stack - a module that exports `addStack`
  * @param configuration - what the stack declares
  * @param declaredBefore - versions that earlier deployments have declared
- * @throws DeployError
+ * @throws EnvironmentError
  */
 export async function deployDeclared(
   stack: string,
@@ -66,7 +67,7 @@ export async function deployDeclared(
       configuration.fleets.map(({ fleet }) => [fleet, deployment.outputs[queueUrlOutput(fleet)] ?? '']),
     );
     const queue = new SqsJobQueue({ client: sqs, queueUrls, wakeQueueUrl });
-    await declareIn(store, configuration, { queueUrls, queue });
+    await declareIn(store, configuration, { queueUrls, queue, bucket: deployment.outputs.BucketName });
     return { ...deployment, isDeclaredByHand: true };
   } finally {
     client.destroy();

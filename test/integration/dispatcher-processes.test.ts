@@ -1,10 +1,12 @@
 /** Dispatchers as processes, as `fairlead dispatcher` runs them, without any function: one is killed, the other stopped. */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { StoreClient } from '../../lib/client/client.ts';
@@ -102,7 +104,7 @@ describe('dispatcher processes', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  const pathOf = (relative: string): string => new URL(relative, import.meta.url).pathname;
+  const pathOf = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 
   const startWorker = (): void => {
     const words = [pathOf('./fleet-process.ts'), 'worker', join(folder, 'journal')];
@@ -169,7 +171,7 @@ describe('dispatcher processes', () => {
         submittedAtMs: nowMs,
       });
     });
-    await submit({ store, configuration, nowMs: Date.now, announced: new Map() }, jobs);
+    await submit({ store, configuration, nowMs: Date.now, clock: systemClock, announced: new Map() }, jobs);
     expect(new Set(jobs.map((job) => job.partition)).size).toBe(PARTITIONS);
     return jobs.map(({ id }) => id);
   };

@@ -16,8 +16,12 @@ await runFleetWorker(
       await checkpoint({ by: name });
       await sleep(forMs, undefined, { signal });
       note(journal, { what: 'end', jobId, by: name });
-      return { by: name, after: lastCheckpoint ?? null };
+      return { after: lastCheckpoint ?? null };
     },
   },
-  { slots: 3, ...(name === 'leaving' ? { shutdownMs: 500 } : {}) },
+  {
+    slots: 3,
+    use: [async (_, next) => ({ by: name, ...((await next()) as object) })],
+    ...(name === 'leaving' ? { shutdownMs: 500 } : {}),
+  },
 );

@@ -5,6 +5,7 @@ import type { ControlChange } from '../../lib/store/contract/requests.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { suitePlace } from '../contract/harness.ts';
+import { settingsOf } from '../fixtures/controls.ts';
 import { NOW_MS } from '../fixtures/factories/job.ts';
 
 const WAIT_MS = 60_000;
@@ -51,8 +52,12 @@ describe.each<Fate>(['late', 'again'])('a write that comes %s', (fate) => {
   });
   afterAll(() => table?.drop());
 
-  const change = (of: ControlChange) => store.changeControl({ partition, scope: 'type/resize', change: of });
-  const controls = async () => (await store.loadPartition({ partition, nowMs: NOW_MS })).controls;
+  const change = async (of: ControlChange) => {
+    const outcome = await store.changeControl({ partition, scope: 'type/resize', change: of });
+    return { ...outcome, control: settingsOf(outcome.control) };
+  };
+  const controls = async () =>
+    (await store.loadPartition({ partition, nowMs: NOW_MS })).controls.map(settingsOf);
 
   it('does not pause again what somebody has resumed since', async () => {
     straggle(fate, async () => {

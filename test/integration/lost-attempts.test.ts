@@ -1,8 +1,10 @@
 /** What becomes of jobs whose worker process dies, by what their type declares; and of a process that cannot run its fleet's types. */
+
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import { isTerminal, type Job } from '../../lib/core/job.ts';
@@ -59,7 +61,7 @@ describe('a fleet of processes', () => {
   it('has no worker that lacks a handler: it ends as it starts, and names the types', {
     timeout: TEST_MS,
   }, async () => {
-    const script = new URL('./fleet-process.ts', import.meta.url).pathname;
+    const script = fileURLToPath(new URL('./fleet-process.ts', import.meta.url));
     const worker = spawn(process.execPath, [script, 'lacking', '/dev/null'], {
       env: on.environment,
       stdio: ['ignore', 'ignore', 'pipe'],

@@ -3,7 +3,7 @@
  * what was kept.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { defineJobs, job } from '../../lib/jobs/jobs.ts';
+import { defineJobs, type Json, job } from '../../lib/jobs/jobs.ts';
 import { type HandlerOf, runFleetWorker } from '../../lib/worker/fleet-worker.ts';
 import { note } from './journal.ts';
 
@@ -14,7 +14,7 @@ interface Kept {
   readonly after: unknown;
   readonly stepBy: string;
 }
-const definition = job<unknown, Kept>();
+const definition = job<Json, Kept>();
 
 const work: HandlerOf<typeof definition> = async (
   _,

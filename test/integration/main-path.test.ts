@@ -1,4 +1,5 @@
 /** The main job on a deployed stack: events on the bus become finished work. */
+
 import { randomUUID } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient, PutEventsCommand } from '@aws-sdk/client-eventbridge';
@@ -13,6 +14,7 @@ import { resolveConfiguration } from '../../lib/core/defaults.ts';
 import type { Job } from '../../lib/core/job.ts';
 import { unpackDeclaration } from '../../lib/declaration/codec.ts';
 import { DETAIL_TYPE, type JobOutcomeDetail } from '../../lib/events/contract.ts';
+import { systemClock } from '../../lib/runtime/system.ts';
 import type { Rejection } from '../../lib/store/contract/records.ts';
 import { DynamoJobStore } from '../../lib/store/dynamodb/store.ts';
 import { jobIdOf } from '../../lib/submit/request.ts';
@@ -328,7 +330,10 @@ describe('the main path', () => {
     const at = { readyAtMs: nowMs, runAtMs: nowMs, submittedAtMs: nowMs };
     const names = range(24).map((n) => `race-${n}`);
     const jobs = names.map((name) => aJob({ id: idOf(name), type: 'echo', fairnessKey: 'race', ...at }));
-    await submit({ store, configuration, nowMs: () => nowMs, announced: new Map() }, jobs);
+    await submit(
+      { store, configuration, nowMs: () => nowMs, clock: systemClock, announced: new Map() },
+      jobs,
+    );
     const invoked = await Promise.all(range(8).map(() => invokeDispatch()));
     expect(invoked).toEqual(range(8).map(() => 200));
     await outcomes(names);

@@ -1,9 +1,11 @@
 /** The largest pool that is promised is deployed, and works: the names of the table and the wake queue are all that anybody is told. */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SchedulerClient } from '../../lib/client/aws.ts';
 import { resolveConfiguration } from '../../lib/core/defaults.ts';
@@ -13,7 +15,7 @@ import { type DeclaredDeployment, deployDeclared } from './deployed.ts';
 import { LAST_FLEET, MANY_FLEETS } from './many-fleets.ts';
 
 const DEPLOY_MS = 300_000;
-const PROGRAM = new URL('./fleet-process.ts', import.meta.url).pathname;
+const PROGRAM = fileURLToPath(new URL('./fleet-process.ts', import.meta.url));
 
 describe('a pool of 200 fleets and nearly 1,000 types', () => {
   let deployment: DeclaredDeployment;

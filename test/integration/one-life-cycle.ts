@@ -68,13 +68,25 @@ function verdictOf(dice: Dice, nowMs: number): Verdict {
 
 /** The verbs that may lead a job on from where it is, and those that should not. */
 const USUAL: Readonly<Record<Job['state'], readonly [string, ...string[]]>> = {
-  scheduled: ['promote', 'promote', 'rehome', 'retime'],
-  pending: ['rehome', 'claim', 'claim', 'claim', 'claimTogether', 'claimTogether', 'retime', 'raise', 'park'],
+  scheduled: ['promote', 'promote', 'rehome', 'retime', 'expire'],
+  pending: [
+    'rehome',
+    'claim',
+    'claim',
+    'claim',
+    'claimTogether',
+    'claimTogether',
+    'retime',
+    'raise',
+    'park',
+    'expire',
+  ],
   claimed: ['start', 'start', 'start', 'start', 'claimAgain'],
   running: ['finish', 'finish', 'finish', 'lose', 'lose', 'checkpoint', 'cancel', 'start'],
   succeeded: ['cancel'],
   failed: ['redrive'],
   cancelled: ['finish'],
+  expired: ['cancel', 'start'],
 };
 const EVERY = [...new Set(Object.values(USUAL).flat())] as [string, ...string[]];
 
@@ -102,6 +114,8 @@ function draw(dice: Dice, seen: Seen, fresh: (changes: Partial<Job>) => Job): St
   switch (verb) {
     case 'promote':
       return { verb, ask: (store) => store.promote({ jobs: [image], nowMs }) };
+    case 'expire':
+      return { verb, ask: (store) => store.expireJobs({ jobs: [image], nowMs, expiresAtMs }) };
     case 'rehome': {
       const partition = (current.partition + ELSEWHERE) % (2 * ELSEWHERE);
       return {
@@ -131,7 +145,7 @@ function draw(dice: Dice, seen: Seen, fresh: (changes: Partial<Job>) => Job): St
       const verdict = verdictOf(dice, nowMs);
       return {
         verb: `lose ${verdict.kind}`,
-        ask: (store) => store.loseWorker({ job: ran ?? image, verdict, nowMs, expiresAtMs }),
+        ask: (store) => store.endUnfinished({ job: ran ?? image, verdict, nowMs, expiresAtMs }),
       };
     }
     case 'checkpoint':

@@ -1,9 +1,11 @@
 /** A worker process that runs on while its pool is redeployed with one partition, then three, then two. */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SchedulerClient } from '../../lib/client/aws.ts';
@@ -65,7 +67,7 @@ describe('a worker process whose pool gets other partitions', () => {
     const { endpoint, region, credentials } = clientConfiguration;
     worker = spawn(
       process.execPath,
-      [new URL('./fleet-process.ts', import.meta.url).pathname, NAME, journal],
+      [fileURLToPath(new URL('./fleet-process.ts', import.meta.url)), NAME, journal],
       {
         env: {
           ...process.env,

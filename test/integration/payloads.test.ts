@@ -101,7 +101,7 @@ describe('a payload that stands apart', () => {
     await store.finishJob({ ...(await started(finished)), verdict: success });
     const lost = await created();
     const error = { name: 'WorkerLost', message: 'gone' };
-    await store.loseWorker({ ...(await started(lost)), verdict: { kind: 'failed', error } });
+    await store.endUnfinished({ ...(await started(lost)), verdict: { kind: 'failed', error } });
     const cancelled = await created();
     await store.cancelJob({ jobId: cancelled.id, nowMs: NOW_MS, expiresAtMs: EXPIRES_AT_MS });
     for (const job of [finished, lost, cancelled]) {

@@ -1,5 +1,5 @@
 /** Bugs that are planted in what only a table can show: `test/simulation/planted.long.test.ts` has the others. */
-import { describe, expect, inject, it } from 'vitest';
+import { afterAll, describe, expect, inject, it } from 'vitest';
 import { findElsewhere, triedBugs } from '../simulation/elsewhere.ts';
 
 const FIND_MS = 600_000;
@@ -13,9 +13,13 @@ describe.skipIf(process.env.FAIRLEAD_TEST_ENDPOINT !== undefined)(
       ({ foundBy }) => 'test' in foundBy && foundBy.onEmulator === true,
     );
     let found: ReturnType<typeof findElsewhere> | undefined;
-    it.each(bugs.map(([name]) => name))('%s', { timeout: FIND_MS }, async (name) => {
+    const over = new AbortController();
+    afterAll(() => over.abort());
+    it.for(bugs.map(([name]) => name))('%s', { timeout: FIND_MS }, async (name, { signal }) => {
+      signal.addEventListener('abort', () => over.abort());
       found ??= findElsewhere(
         bugs.map(([each]) => each),
+        over.signal,
         { FAIRLEAD_TEST_ENDPOINT: inject('endpoint') },
       );
       expect(await found(name)).toBeDefined();

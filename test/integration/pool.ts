@@ -1,6 +1,7 @@
 /** What the small stack declares, for whoever has to look into its table. */
+
 import { z } from 'zod';
-import type { FleetInput, JobTypeInput } from '../../lib/core/pool-input.ts';
+import type { FleetInput, JobTypeInput, PoolInput } from '../../lib/core/pool-input.ts';
 import { defineJobs, job } from '../../lib/jobs/jobs.ts';
 
 export const SLOW_AT_ONCE = 2;
@@ -28,3 +29,10 @@ export const MAIN_PATH_FLEETS = {
   echoes: { types: ['echo'], slots: 4 },
   general: { types: ['echo', 'fail', 'flaky', 'telling', 'unheld', 'slow'], slots: 4 },
 } as const satisfies Record<string, FleetInput>;
+
+/** A pool of one type whose values may be over 64 KB. */
+export const LARGE_POOL = {
+  types: { echo: { timeoutMs: 20_000, retry: { delayMs: 1_000, jitter: 'none' } } },
+  fleets: { echoes: { types: ['echo'], slots: 4 } },
+  largePayloads: { maxBytes: 2_000_000 },
+} as const satisfies PoolInput;

@@ -1,8 +1,10 @@
 /** Real worker processes on the emulator, and a dispatcher in the test itself: it plays the stream and the ticks. */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import type { Job } from '../../lib/core/job.ts';
@@ -79,7 +81,7 @@ export async function processStage(
     outputOf: (name) => readFileSync(outputFile(name), 'utf8'),
     takeWakes: wakeQueue.take,
     start: (script, name, launcher = []) => {
-      const path = new URL(`./${script}`, import.meta.url).pathname;
+      const path = fileURLToPath(new URL(`./${script}`, import.meta.url));
       const [command = process.execPath, ...given] = [...launcher, process.execPath];
       const worker = spawn(command, [...given, path, name, journalFile], {
         env,

@@ -1,4 +1,4 @@
-/** A stack on a table that is there, with what another deployment has left in it. */
+/** A stack with a table of its own, or, if a variable names one, on a table that holds what another stack has left. */
 import { fileURLToPath } from 'node:url';
 import { type App, Duration, Stack } from 'aws-cdk-lib';
 import { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
@@ -8,11 +8,14 @@ import { Scheduler } from '../../cdk/scheduler.ts';
 
 /** `<ARN of the table> <ARN of its stream>`. */
 export const RESTORED_VARIABLE = 'FAIRLEAD_RESTORED_TABLE';
+export const RESTORED_TYPES = {
+  print: { timeoutMs: 20_000, maxConcurrency: 2, conflictGroup: 'pages' },
+} as const;
 
 /** Called by `cdk/app.ts`. */
 export function addStack(app: App): Stack {
-  const stack = new Stack(app, 'fairlead-restored');
   const [tableArn = '', streamArn = ''] = process.env[RESTORED_VARIABLE]?.split(' ') ?? [];
+  const stack = new Stack(app, tableArn === '' ? 'fairlead-left' : 'fairlead-restored');
   const handler = new NodejsFunction(stack, 'Work', {
     entry: fileURLToPath(new URL('./redeploy-workers.ts', import.meta.url)),
     runtime: RUNTIME,
@@ -22,8 +25,9 @@ export function addStack(app: App): Stack {
     bundling: FUNCTION_BUNDLING,
   });
   const scheduler = new Scheduler(stack, 'Jobs', {
+    types: RESTORED_TYPES,
     fleets: { printers: { types: ['print'], slots: 4, handler } },
-    table: { existing: { tableArn, streamArn } },
+    ...(tableArn === '' ? {} : { table: { existing: { tableArn, streamArn } } }),
   });
   schedulerOutputs(stack, scheduler);
   return stack;

@@ -3,8 +3,10 @@
  * The second time half of them are moved meanwhile, and the dispatcher is killed twice and begins again under its name: nothing
  * is lost, doubled, early, late, or started at a time that it was moved from.
  */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { StoreClient } from '../../lib/client/client.ts';
@@ -99,7 +101,7 @@ describe('on the emulator', () => {
   });
 
   const startDispatcher = (): void => {
-    const main = new URL('../../lib/cli/main.ts', import.meta.url).pathname;
+    const main = fileURLToPath(new URL('../../lib/cli/main.ts', import.meta.url));
     child = spawn(
       process.execPath,
       [main, 'dispatcher', '--name', 'one', '--poll', '100ms', '--pass-every', '250ms'],

@@ -62,7 +62,7 @@ export async function tableStage(
       return aJob({ readyAtMs: nowMs, runAtMs: nowMs, submittedAtMs: nowMs, ...changes });
     },
     put: async (jobs) => {
-      await submit({ store, configuration, nowMs: clock.nowMs, announced: new Map() }, jobs);
+      await submit({ store, configuration, nowMs: clock.nowMs, clock, announced: new Map() }, jobs);
       return jobs;
     },
     pass: (context, trigger = {}) => dispatch(context, 0, { jobs: [], reason: 'tick', ...trigger }),

@@ -31,6 +31,7 @@ import {
 } from '../../lib/store/table/schema.ts';
 import { createTable, type TestTable } from '../contract/aws.ts';
 import { SUITE_TYPE, suitePlace } from '../contract/harness.ts';
+import { settingsOf } from '../fixtures/controls.ts';
 import { aClaimRequest } from '../fixtures/factories/claim-request.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
 import { aDispatcherRecord } from '../fixtures/factories/dispatcher.ts';
@@ -137,7 +138,7 @@ const LINES: Readonly<Record<string, Line>> = {
     fill: async (jobs) => {
       await store.createJobs(jobs);
       for (const [at, job] of jobs.toReversed().entries())
-        await store.loseWorker({
+        await store.endUnfinished({
           job: await running(job),
           verdict: FAILURE,
           nowMs: NOW_MS + at,
@@ -275,7 +276,9 @@ describe("a partition's item that cannot be read", () => {
     expect((await load()).controls).toEqual([{ scope: 'type/resize', paused: true }]);
     expect(told).toHaveLength(1);
     await store.changeControl({ partition, scope: 'type/resize', change: { maxConcurrency: 4 } });
-    expect((await load()).controls).toEqual([{ scope: 'type/resize', paused: false, maxConcurrency: 4 }]);
+    expect((await load()).controls.map(settingsOf)).toEqual([
+      { scope: 'type/resize', paused: false, maxConcurrency: 4 },
+    ]);
   });
 
   it('stops every decision with its name and the way out, if it is a reservation', async () => {

@@ -47,6 +47,8 @@ describe('a worker process that is told to end', () => {
     await on.dispatchUntil([job.id], ([now]) => now?.state === 'succeeded');
     const [done] = await on.context.store.getJobs({ ids: [job.id] });
     expect(done).toMatchObject({ attempt: 1, workersLost: 0 });
+    // A middleware of the process has added the name.
+    expect(done?.result).toEqual({ by: 'lasting', after: { by: 'leaving' } });
     expect(historyOf(done as Job).events).toMatchObject([
       { kind: 'submitted' },
       { outcome: 'released' },

@@ -1,6 +1,6 @@
 /** The package as it would be published, made in a folder of its own: the project's `dist/` is left alone. */
 import { execFile } from 'node:child_process';
-import { cp, mkdtemp, readFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rename, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -28,6 +28,21 @@ export async function packPackage(): Promise<Packed> {
   const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json'], { cwd: folder });
   const [packed] = JSON.parse(stdout) as [Omit<Packed, 'folder' | 'tarball'> & { readonly filename: string }];
   return { ...packed, folder, tarball: join(folder, packed.filename) };
+}
+
+/** A folder of an app outside the project, with the packed package, and the project's packages as those it depends on. */
+export async function appWith({ tarball }: Packed): Promise<string> {
+  const app = await mkdtemp(join(tmpdir(), 'fairlead-app-'));
+  const modules = join(app, 'node_modules');
+  await mkdir(modules);
+  await run('tar', ['-xzf', tarball, '-C', modules]);
+  await rename(join(modules, 'package'), join(modules, 'fairlead'));
+  // The CDK takes the folder that has one for the app's.
+  await writeFile(join(app, 'package-lock.json'), '{}');
+  for (const name of await readdir(join(project, 'node_modules')))
+    if (name === '.bin' || !name.startsWith('.'))
+      await symlink(join(project, 'node_modules', name), join(modules, name));
+  return app;
 }
 
 export const manifest = async (): Promise<{

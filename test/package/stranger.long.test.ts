@@ -13,10 +13,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { EMULATOR_ACCOUNT, EMULATOR_REGION, emulatorEnvironment } from '../../lib/testing/environment.ts';
 import { endpoint } from '../contract/aws.ts';
 import { type Packed, packPackage, project } from './pack.ts';
-import { readmeBeginning } from './readme.ts';
+import { JOBS, readmeBeginning, SUBMIT } from './readme.ts';
 
 const TIMEOUT_MS = 15 * 60_000;
-const JOBS = 200;
 
 /** What `cdk init app --language typescript` makes, as far as it matters here. */
 const APP = {
@@ -67,54 +66,9 @@ test('the stack has one table', () => {
   expect(typeof SchedulerClient.fromEnvironment).toBe('function');
 });
 `,
-  // Half of the jobs by the client, half by events that name several each.
-  'submit.ts': `import { EventBridgeClient, PutEventsCommand } from '@aws-sdk/client-eventbridge';
-import { SchedulerClient, type Job } from 'fairlead/client';
-import { DETAIL_TYPE } from 'fairlead/events';
-
-async function main(): Promise<void> {
-  const half = ${JOBS / 2};
-  const client = SchedulerClient.fromEnvironment();
-  const bus = new EventBridgeClient({});
-  const key = (at: number) => 'tenant-' + (at % 7);
-  const results = await client.submitMany(
-    Array.from({ length: half }, (_, at) => ({ type: 'thumbnail', payload: { at }, fairnessKey: key(at) })),
-  );
-  const ids = results.map((each) => {
-    if (each.kind !== 'accepted') throw new Error(JSON.stringify(each));
-    return each.jobId;
-  });
-  const before = new Set(ids);
-  const named = Array.from({ length: half }, (_, at) => 'upload-' + at);
-  for (let from = 0; from < half; from += 20) {
-    const jobs = named.slice(from, from + 20).map((idempotencyKey, at) => ({ type: 'thumbnail', payload: { at }, fairnessKey: key(at), idempotencyKey }));
-    const { FailedEntryCount } = await bus.send(
-      new PutEventsCommand({
-        Entries: [{ EventBusName: process.env.FAIRLEAD_BUS, Source: 'shop', DetailType: DETAIL_TYPE.requested, Detail: JSON.stringify({ jobs }) }],
-      }),
-    );
-    if (FailedEntryCount) throw new Error('the bus did not take the event');
-  }
-  // The same request answers the job that the event has made, or makes it.
-  const again = await client.submitMany(
-    named.map((idempotencyKey, at) => ({ type: 'thumbnail', payload: { at: at % 20 }, fairnessKey: key(at % 20), idempotencyKey })),
-  );
-  for (const each of again) if (each.kind === 'accepted' && !before.has(each.jobId)) ids.push(each.jobId);
-  const done: Job[] = [];
-  for (const id of ids) {
-    let job = await client.get(id);
-    while (job.state !== 'succeeded') {
-      if (job.state === 'failed' || job.state === 'cancelled') throw new Error(JSON.stringify(job));
-      await new Promise((resolve) => setTimeout(resolve, 200));
-      job = await client.get(id);
-    }
-    done.push(job);
-  }
-  console.log(JSON.stringify({ done: done.length, widths: [...new Set(done.map(({ result }) => JSON.stringify(result)))] }));
-  client.destroy();
-}
-
-main().catch((error) => { console.error(error); process.exitCode = 1; });
+  'submit.ts': SUBMIT,
+  'width.ts': `import { widthOf } from './lib/api';
+widthOf('b.png').then((width) => console.log(width));
 `,
 } as const;
 
@@ -190,6 +144,7 @@ async function deployAndRun(aws: NodeJS.ProcessEnv, nodeFolder: string) {
     const submitted = await on('node --env-file=.env --import tsx submit.ts');
     return {
       one,
+      typed: await on('node --env-file=.env --import tsx width.ts'),
       many: JSON.parse(submitted) as { readonly done: number; readonly widths: readonly string[] },
     };
   } finally {
@@ -208,8 +163,9 @@ it("the README's first code installs, is tested, type-checks, deploys and finish
   );
   await sh('npx tsc --noEmit');
   await sh('npx jest');
-  const { one, many } = await deployAndRun(AWS, dirname(process.execPath));
+  const { one, typed, many } = await deployAndRun(AWS, dirname(process.execPath));
   expect(one).toContain('256');
+  expect(typed).toBe('256\n');
   expect(many).toEqual({ done: JOBS, widths: ['{"width":256}'] });
 });
 
@@ -229,8 +185,10 @@ it('the same app does the same with the oldest Node.js that is promised: its tes
   await writeFile(images, text.replace('width: 256', 'width: 256, node: process.versions.node.slice(0, 2)'));
   const emulator = await emulatorOf(`${oldest}/node`);
   try {
-    const { one, many } = await deployAndRun({ ...AWS, ...emulatorEnvironment(emulator.endpoint) }, oldest);
+    const aws = { ...AWS, ...emulatorEnvironment(emulator.endpoint) };
+    const { one, typed, many } = await deployAndRun(aws, oldest);
     expect(one).toContain('256');
+    expect(typed).toBe('256\n');
     expect(many).toEqual({ done: JOBS, widths: ['{"width":256,"node":"22"}'] });
   } finally {
     await emulator.stop();

@@ -39,6 +39,7 @@ const MODULES: Readonly<Record<string, string>> = {
   'fairlead/client': JSON.stringify('./client.of-test.ts'),
   'fairlead/events': sourceOf('lib/client/events.ts'),
   'fairlead/jobs': sourceOf('lib/jobs/jobs.ts'),
+  'fairlead/testing': sourceOf('lib/testing/index.ts'),
   fairlead: sourceOf('cdk/index.ts'),
 };
 

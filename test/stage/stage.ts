@@ -10,6 +10,7 @@ import { pass as onePass } from '../../lib/dispatch/pass/pass.ts';
 import { DISPATCH_BUDGET } from '../../lib/dispatch/tuning.ts';
 import type { OutcomeEvent } from '../../lib/events/contract.ts';
 import { MemoryEventBus } from '../../lib/events/memory/bus.ts';
+import { VirtualTime } from '../../lib/local/virtual-time.ts';
 import type { OperateContext } from '../../lib/operate/controls.ts';
 import type { DispatchMessage } from '../../lib/queue/contract.ts';
 import { MemoryJobQueue, type QueueImitation } from '../../lib/queue/memory/queue.ts';
@@ -19,7 +20,6 @@ import type { JobStore, RequestOf } from '../../lib/store/contract/verbs.ts';
 import type { StoreEvent, StoreImitation } from '../../lib/store/memory/imitation/imitation.ts';
 import { MemoryJobStore } from '../../lib/store/memory/store.ts';
 import { rankOf, type SubmitContext, submit } from '../../lib/submit/submit.ts';
-import { VirtualTime } from '../../lib/testing/virtual-time.ts';
 import { endAttemptOfDeadFunction } from '../../lib/worker/dead-function.ts';
 import { FUNCTION_END_MS } from '../../lib/worker/run-job.ts';
 import { aCommit } from '../fixtures/factories/commit.ts';
@@ -148,6 +148,7 @@ export function stage(options: StageOptions = {}) {
     store,
     configuration,
     nowMs: () => time.nowMs,
+    clock,
     announced: new Map(),
     ...own,
   });

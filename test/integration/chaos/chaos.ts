@@ -5,6 +5,7 @@
  *
  * `FAIRLEAD_CHAOS_SEED` draws other faults. What the machine makes of them is its own.
  */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -12,11 +13,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveConfiguration } from '../../../lib/core/defaults.ts';
 import { isTerminal, type Job, type Json, type MovingJob } from '../../../lib/core/job.ts';
 import { WORKER_LOST } from '../../../lib/core/retry.ts';
+import { systemClock } from '../../../lib/runtime/system.ts';
 import { DynamoJobStore } from '../../../lib/store/dynamodb/store.ts';
 import { decodeMovingJob, isJobItem } from '../../../lib/store/table/codec/job.ts';
 import { type AnnouncedLines, rankOf, submit } from '../../../lib/submit/submit.ts';
@@ -249,7 +252,7 @@ function chaos(scene: ChaosScene): void {
   const supervise = (role: Role, name: string): void => {
     const child = spawn(
       process.execPath,
-      [SCRIPTS[role].pathname, name, join(folder, `${name}-${lives.length}`)],
+      [fileURLToPath(SCRIPTS[role]), name, join(folder, `${name}-${lives.length}`)],
       {
         env: environment,
         // It ends when its standard input does. A dispatcher says its steps on its standard output.
@@ -386,7 +389,7 @@ function chaos(scene: ChaosScene): void {
       const busyLeft = Math.max(0, busy.jobs - jobs.length);
       const wave = Array.from({ length: count }, (_, at) => drawJob(dice, nowMs, scene, at < busyLeft));
       jobs.push(...wave);
-      await submit({ store, configuration, nowMs: Date.now, announced }, wave);
+      await submit({ store, configuration, nowMs: Date.now, clock: systemClock, announced }, wave);
     };
     for (const name of DISPATCHERS) supervise('dispatcher', name);
     for (const name of workers) supervise('worker', name);

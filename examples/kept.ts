@@ -1,8 +1,8 @@
 /** What `--keep` leaves behind: how to reach what runs on, in words that work as they stand. */
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { environmentIn, formatted } from '../../lib/cli/env.ts';
-import { emulatorEnvironment } from '../../lib/testing/environment.ts';
+import { join, relative, resolve } from 'node:path';
+import { environmentIn, formatted } from '../lib/cli/env.ts';
+import { emulatorEnvironment } from '../lib/testing/environment.ts';
 
 /** How to reach and to stop what was left running. */
 export interface Kept {
@@ -14,28 +14,26 @@ export interface Kept {
   readonly stop: string;
 }
 
-const quoted = (text: string): string =>
+export const quoted = (text: string): string =>
   /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 
 /**
  * Writes the environment of clients, commands and workers into a file.
- * @param jobId - one of the jobs that were done
+ * @param looks - commands of `fairlead`
  */
 export async function keepReachable(
   dataDir: string,
   endpoint: string,
   outputs: Readonly<Record<string, string>>,
-  jobId: string,
+  looks: readonly string[],
 ): Promise<Omit<Kept, 'stop'>> {
   const env = { ...emulatorEnvironment(endpoint), ...environmentIn('the example', outputs, undefined) };
   const envFile = join(dataDir, 'kept.env');
   await writeFile(envFile, formatted(env, 'dotenv'));
-  const command = (words: string): string => `npm run --silent fairlead -- ${words} -f ${quoted(envFile)}`;
-  const commands = [
-    command('fleets'),
-    command(`jobs get ${quoted(jobId)}`),
-    command(`jobs history ${quoted(jobId)}`),
-  ];
+  // npm runs scripts in the project's folder.
+  const near = relative(resolve(import.meta.dirname, '..'), envFile);
+  const named = quoted(near.startsWith('..') ? envFile : near);
+  const commands = looks.map((words) => `npm run --silent fairlead -- ${words} -f ${named}`);
   return { endpoint, envFile, env, commands };
 }
 

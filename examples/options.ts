@@ -4,7 +4,9 @@ import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
 export interface StartOptions {
-  /** Absolute, without symbolic links. Undefined: the project's own checkout with some of its dependencies. */
+  /** Whether the story is told; else files are worked through. */
+  readonly isStory: boolean;
+  /** Absolute, without symbolic links. Undefined: 50 files that are made for it. */
   readonly input?: string | undefined;
   /** Absolute. */
   readonly out: string;
@@ -19,11 +21,14 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-export const USAGE = `Usage: npm start -- [--input DIR] [--out DIR] [--json] [--keep]
+export const USAGE = `Usage: npm start -- [--keep]
+       npm start -- --files [--input DIR] [--out DIR] [--json] [--keep]
 
-Compresses, indexes and draws thumbnails of files: one job for each, scheduled by Fairlead on a local emulator.
+Deploys a scheduler to a local emulator. Without options it shows in half a minute what Fairlead is for.
+With --files it compresses, indexes and draws thumbnails of files, one job for each.
 
-  --input DIR   the files to work on (default: this project with some of its dependencies)
+  --files       work through 50 files that are made for it; so do --input, --out and --json
+  --input DIR   the files to work on
   --out DIR     where results go: manifest.json, files/, catalogues/ (default: a new folder in .fairlead/).
                 The results of an earlier run there are replaced.
   --json        print the summary as one JSON document on standard output
@@ -111,6 +116,7 @@ export function readOptions(given: readonly string[], surroundings: Surroundings
   if (values.help === true) return 'help';
   const input = values.input === undefined ? undefined : inputFolder(values.input, cwd);
   return {
+    isStory: [values.files, values.input, values.out, values.json].every((value) => value === undefined),
     input,
     out: outputFolder(values.out ?? defaultOut, cwd, input),
     json: values.json === true,
@@ -124,6 +130,7 @@ function parse(given: readonly string[]) {
     return parseArgs({
       args: [...given],
       options: {
+        files: { type: 'boolean' },
         input: { type: 'string' },
         out: { type: 'string' },
         json: { type: 'boolean' },

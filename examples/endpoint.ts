@@ -3,15 +3,26 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { EventBridgeClient } from '@aws-sdk/client-eventbridge';
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
-import { DETAIL_TYPE } from '../../lib/events/contract.ts';
-import type { Emulator } from '../../lib/testing/emulator.ts';
-import { EMULATOR_REGION } from '../../lib/testing/environment.ts';
-import type { Outcome } from './watch.ts';
+import { DETAIL_TYPE } from '../lib/events/contract.ts';
+import type { Emulator } from '../lib/testing/emulator.ts';
+import { EMULATOR_REGION } from '../lib/testing/environment.ts';
+import type { Outcome } from './files/watch.ts';
+
+interface Credentials {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+}
 
 export interface Clients {
   readonly table: DynamoDBClient;
   readonly bus: EventBridgeClient;
   readonly queue: SQSClient;
+  /** What any other client of this endpoint is made with. */
+  readonly settings: {
+    readonly endpoint: string;
+    readonly region: string;
+    readonly credentials: Credentials;
+  };
   readonly destroy: () => void;
 }
 
@@ -30,6 +41,7 @@ export function clientsOf(endpoint: string): Clients {
     table,
     bus,
     queue,
+    settings,
     destroy: () => {
       for (const client of [table, bus, queue]) client.destroy();
     },
