@@ -337,6 +337,43 @@ describe('a planner that reads heads', () => {
     expect(planner.next().kind).toBe('done');
   });
 
+  it('takes back what it raised beside a start that was dropped, as if that job had never been there', () => {
+    const plain = oneLine(3, 3);
+    const [type] = plain.configuration.types;
+    const [first, ofSameKey, ofAnother] = plain.waiting;
+    if (!(type && first && ofSameKey && ofAnother))
+      throw new Error('there is a type, and there are three jobs');
+    const state: PassState = {
+      ...plain,
+      configuration: {
+        ...plain.configuration,
+        types: [type, { ...type, type: 'b', tier: 'low' }],
+        tiers: [...plain.configuration.tiers, { tier: 'low', maxConcurrency: null, guaranteed: 0 }],
+        fleets: [{ fleet: 'all', types: ['a', 'b'], slots: null }],
+        fairness: { ...plain.configuration.fairness, defaultWeight: 1, weights: {}, idlePolicy: 'advance' },
+      },
+      settledCostMs: new Map([['k1', 1_000]]),
+      waiting: [first, { ...ofSameKey, type: 'b' }, { ...ofAnother, type: 'b', fairnessKey: 'k2' }],
+    };
+    const raised = (isDropped: boolean): number | undefined => {
+      const planner = plannerOf(state);
+      const index = new Index(state);
+      const next = stepsOf(planner);
+      const decisions: Decision[] = [];
+      for (let step = next(); decisions.length < 2; step = next()) {
+        if (step.kind === 'need') index.serve(planner, step);
+        if (step.kind === 'admit') decisions.push(step.decision);
+        if (step.kind === 'done') throw new Error('two jobs may start');
+      }
+      expect(decisions[0]?.reserved.id).toBe(first.id);
+      if (isDropped) planner.dropped(decisions[0] as Decision);
+      return planner.takeRaised().find(({ fairnessKey }) => fairnessKey === 'k2')?.settledCostMs;
+    };
+    // k1 has started, so k2 starts beside it and not before it.
+    expect(raised(false)).toBeGreaterThan(1_000);
+    expect(raised(true)).toBeUndefined();
+  });
+
   it('gives a fleet that is not named no slot, and a job of an unknown type no place', () => {
     const state = oneLine(1, 1);
     const line = { type: 'a', mode: 'queued', fairnessKey: 'k1' } as const;

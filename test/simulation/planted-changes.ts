@@ -306,6 +306,11 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: { differential: 1, kind: 'lifts' },
     changes: [change(at('raises-forgotten'), becomes('$.slice(0, 0)'), 'CallExpression')],
   },
+  'raises-of-dropped': {
+    removes: 'that raises which assumed a start are taken back when that start is dropped',
+    foundBy: byTest('core/planner', 'takes back what it raised beside a start that was dropped'),
+    changes: [change(at('raises-of-dropped'), dropped)],
+  },
   'trust-from-answer': {
     removes: "the instant of the request from a worker's trust: it counts from the answer",
     foundBy: {
