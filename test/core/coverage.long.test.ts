@@ -1,7 +1,7 @@
 /** How much of lib/core its own tests enter, and the contract of the stores: the rules of the product have no line that others alone know. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -10,47 +10,49 @@ import { expect, it } from 'vitest';
 const project = resolve(import.meta.dirname, '../..');
 
 /** Percent, a little less than is covered: raise them with what is covered. */
-const LEAST = { lines: 99, statements: 98.5, functions: 99, branches: 96 };
+const LEAST = { lines: 99.5, statements: 98.8, functions: 99.2, branches: 95.8 };
 
 /**
- * Beside the folder's own: the core moves jobs, keeps and fires schedules, which is tested with a store, and has the errors and the checks
- * of fields of all surfaces.
+ * The core moves jobs, keeps and fires schedules and holds limits, which is tested with a store, and has the errors and the checks of fields
+ * of all surfaces.
  */
-const ALSO = [
-  ...['firing', 'firing-kept', 'firing-long-jobs', 'request', 'ingest'].map((name) => `schedules/${name}`),
-  'dispatch/view/lifts',
-  'declaration/codec',
-  'client/arguments',
-  'cli/surface',
-  'deploy/declared-by-others',
-  'store/dynamodb/connection',
-  'submit/requires',
-  'store/contract/bounds',
-  'contract/memory',
-].map((name) => `test/${name}.test.ts`);
+const TESTS = [
+  'core',
+  'schedules',
+  'submit',
+  'dispatch/pass',
+  'operate',
+  'client',
+  'declaration',
+  'deploy',
+  'worker/rests.test.ts',
+  'worker/thrown.test.ts',
+  'store/contract',
+  'store/dynamodb/connection.test.ts',
+].map((path) => `test/${path}`);
 
 it('lib/core is covered by its tests', { timeout: 900_000 }, async () => {
-  // vitest passes over a file that is not there.
-  expect(ALSO.filter((path) => !existsSync(join(project, path)))).toEqual([]);
+  // vitest passes over what is not there.
+  expect(TESTS.filter((path) => !existsSync(join(project, path)))).toEqual([]);
   const directory = await mkdtemp(join(tmpdir(), 'fairlead-coverage-'));
   try {
-    const names = await readdir(join(project, 'test/core'));
-    // The oracle of clock changes takes minutes, and enters nothing that the tests of schedules do not.
-    const tests = names.filter((name) => /^(?!schedule-oracle)[^.]*\.test\.ts$/.test(name));
     await promisify(execFile)(
       process.execPath,
       [
         'node_modules/vitest/vitest.mjs',
         'run',
         '--project=unit',
+        // Counting lines makes tests slow, and how long they take is no matter here.
+        '--testTimeout=600000',
         '--coverage',
         '--coverage.reporter=json-summary',
         `--coverage.reportsDirectory=${directory}`,
         `--outputFile.json=${join(directory, 'tests.json')}`,
-        ...tests.map((name) => `test/core/${name}`),
-        ...ALSO,
+        // The oracle of clock changes takes minutes, and enters nothing that the tests of schedules do not.
+        '--exclude=**/schedule-oracle*',
+        ...TESTS,
       ],
-      { cwd: project, env: { ...process.env, FAIRLEAD_TIMES: 'few' }, maxBuffer: 64 * 1024 * 1024 },
+      { cwd: project, maxBuffer: 64 * 1024 * 1024 },
     );
     const summary = JSON.parse(await readFile(join(directory, 'coverage-summary.json'), 'utf8')) as {
       readonly total: Readonly<Record<keyof typeof LEAST, { readonly pct: number }>>;
