@@ -6,6 +6,7 @@
 import { type JobTypeConfiguration, type PoolConfiguration, valueBytesMax } from '../core/configuration.ts';
 import { conflictKeyFor, isExclusive, typesByName } from '../core/conflict.ts';
 import { UnavailableError } from '../core/errors.ts';
+import { waitedSinceMs } from '../core/history.ts';
 import { type Job, type Json, type MovingJob, TERMINAL_TTL_MS, withoutStack } from '../core/job.ts';
 import { hungError } from '../core/retry.ts';
 import type { DeclarationState } from '../declaration/declaration.ts';
@@ -301,7 +302,7 @@ function contextFor(
     set signal(given) {
       own = given;
     },
-    readyAt: new Date(job.readyAtMs),
+    readyAt: new Date(waitedSinceMs(job)),
     reservedAt: new Date(job.claim?.claimedAtMs ?? began.wallMs),
     blockedBy,
     startedAt: new Date(job.startedAtMs ?? began.wallMs),

@@ -210,6 +210,31 @@ describe('the wait of a job', () => {
     expect(attributes?.[AFTER]).toBeLessThan(1_000);
   });
 
+  it('begins where the last attempt ended, or at the time that was set then', async () => {
+    const t = await testScheduler(
+      jobs,
+      {},
+      {
+        handlers: {
+          resize: async (_, ctx) =>
+            ctx.parkedState === undefined ? ctx.park({ until: '+15m', state: 'waits' }) : undefined,
+        },
+        use: [traceJobs()],
+      },
+    );
+    onTestFinished(() => t.dispose());
+    const beganMs = t.now.getTime();
+    await t.submit('resize', { of: 'a.png' });
+    await t.runUntilIdle();
+    const starts = exporter
+      .getFinishedSpans()
+      .filter(({ name }) => name === 'wait resize')
+      .map(({ startTime }) => msOf(startTime) - beganMs);
+    expect(starts).toHaveLength(2);
+    expect(starts[0]).toBeLessThan(1_000);
+    expect(starts[1]).toBeGreaterThanOrEqual(15 * 60_000);
+  });
+
   it('names nothing if nothing was full', async () => {
     const attributes = await lastWait({}, album, album);
     expect(attributes?.[BEFORE]).toBeLessThan(1_000);
