@@ -5,7 +5,8 @@
 import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
 import { conflictKeyFor, typesByName } from './conflict.ts';
-import { isTerminal, type Job, type ReservedJob, type WaitingJob } from './job.ts';
+import { cutToBytes } from './history.ts';
+import { isTerminal, type Job, type ReservedJob, type Waited, type WaitingJob, waitsSinceMs } from './job.ts';
 import { NONE } from './job-table.ts';
 import { isExpired } from './life-cycle.ts';
 import { NO_USES, type Uses } from './limits.ts';
@@ -150,6 +151,88 @@ export function explain(job: Explained, state: ExplainState, nowMs: number): Exp
   };
 }
 
+/** A reserved job whose attempt has ended, and so made room. */
+export interface EndedHold {
+  readonly entry: ReservedJob;
+  readonly endedAtMs: number;
+}
+
+/** The most bounds that are named for one job, and the most bytes of each: they travel in its message. */
+const BLOCKERS_MAX = 4;
+const BLOCKER_BYTES_MAX = 256;
+
+/**
+ * Returns a function that names the bounds which were full while a job waited, from the pool down to the job, in the
+ * words of `Obstacle`: `cap key/acme`, `noSlot fleet/images`, `conflict album/7`. Nothing stands in the job's way now, so
+ * it had to wait for the ends of attempts in `ended`. Only those that ended after the job had begun to wait count, so
+ * each bound that is named was certainly full in that time. It names no pause, rate or budget, because the present state
+ * does not tell when one of these opened.
+ *
+ * @param state - the pool without the attempts that have ended
+ */
+export function blockersBefore(
+  ended: readonly EndedHold[],
+  state: Pick<ExplainState, 'configuration' | 'overrides' | 'inFlight' | 'freeSlotsByFleet'>,
+  nowMs: number,
+): (job: WaitingJob & Waited) => readonly string[] {
+  const latestFirst = ended.toSorted((a, b) => b.endedAtMs - a.endedAtMs);
+  let scheduler: Scheduler | undefined;
+  let held = 0;
+  return (job) => {
+    const sinceMs = waitsSinceMs(job);
+    const endedSince = latestFirst.findIndex(({ endedAtMs }) => endedAtMs <= sinceMs);
+    const holding = endedSince < 0 ? latestFirst.length : endedSince;
+    if (holding === 0) return [];
+    if (scheduler === undefined) {
+      scheduler = schedulerOf(state);
+      holdAll(scheduler, state, nowMs);
+    }
+    for (; held < holding; held += 1) scheduler.hold((latestFirst[held] as EndedHold).entry, nowMs);
+    for (; held > holding; held -= 1)
+      scheduler.settle((latestFirst[held - 1] as EndedHold).entry.id, { nowMs, succeeded: false });
+    const named = scheduler.obstaclesTo(job).flatMap(nameOfBound);
+    return named.slice(0, BLOCKERS_MAX).map((each) => cutToBytes(each, BLOCKER_BYTES_MAX));
+  };
+}
+
+function nameOfBound(obstacle: Obstacle): readonly string[] {
+  switch (obstacle.why) {
+    case 'cap':
+      return [`cap ${obstacle.scope}`];
+    case 'noSlot':
+      return obstacle.fleets.map((fleet) => `noSlot ${printScope({ fleet })}`);
+    case 'conflict':
+      return [`conflict ${obstacle.conflictKey}`];
+    default:
+      return [];
+  }
+}
+
+const schedulerOf = (
+  { configuration, overrides }: Pick<ExplainState, 'configuration' | 'overrides'>,
+  costMs?: ExplainState['costMs'],
+): Scheduler =>
+  new Scheduler(
+    { ...configuration, fairness: { ...configuration.fairness, idlePolicy: 'none' } },
+    { overrides, costMs },
+  );
+
+/** Counts the jobs in flight and the slots. */
+function holdAll(
+  scheduler: Scheduler,
+  {
+    configuration,
+    inFlight,
+    freeSlotsByFleet,
+  }: Pick<ExplainState, 'configuration' | 'inFlight' | 'freeSlotsByFleet'>,
+  nowMs: number,
+): void {
+  for (const reserved of inFlight) scheduler.hold(reserved, nowMs);
+  configuration.fleets.forEach(({ fleet }, number) => {
+    scheduler.setSlots(fleet, scheduler.fleets.busyOf(number) + (freeSlotsByFleet.get(fleet) ?? 0));
+  });
+}
+
 /** Makes a scheduler with the state that the next pass may see. */
 function loadScheduler(
   job: WaitingJob,
@@ -157,10 +240,7 @@ function loadScheduler(
   nowMs: number,
 ): { readonly scheduler: Scheduler; readonly raises: Raises } {
   const { configuration } = state;
-  const scheduler = new Scheduler(
-    { ...configuration, fairness: { ...configuration.fairness, idlePolicy: 'none' } },
-    { overrides: state.overrides, costMs: state.costMs },
-  );
+  const scheduler = schedulerOf(state, state.costMs);
   scheduler.limits.setUses(state.uses ?? NO_USES);
   for (const { fairnessKey, settledCostMs, uses } of state.ledgers) {
     scheduler.setCost(scheduler.openKey(fairnessKey, nowMs), settledCostMs);
@@ -168,10 +248,7 @@ function loadScheduler(
   }
   for (const [ledger, uses] of state.usesOfKeys ?? []) scheduler.limits.setUsesOfKey(ledger, uses);
   scheduler.limits.beginPass(nowMs);
-  for (const reserved of state.inFlight) scheduler.hold(reserved, nowMs);
-  configuration.fleets.forEach(({ fleet }, number) => {
-    scheduler.setSlots(fleet, scheduler.fleets.busyOf(number) + (state.freeSlotsByFleet.get(fleet) ?? 0));
-  });
+  holdAll(scheduler, state, nowMs);
   const raises = new Raises(scheduler, configuration.fairness, state.inFlight, nowMs);
   for (const { fairnessKey, touchedAtMs } of state.ledgers)
     raises.noteTouch(scheduler.openKey(fairnessKey, nowMs), touchedAtMs);
@@ -338,7 +415,5 @@ function latestStart(job: Explained, state: ExplainState): number | undefined {
       ]),
     ),
   });
-  // A job that lost its worker keeps its `readyAtMs`, but it waits again only since its last attempt ended.
-  const waitsFromMs = Math.max(job.readyAtMs, job.finishedAtMs ?? 0);
-  return Number.isFinite(boundMs) ? waitsFromMs + boundMs : undefined;
+  return Number.isFinite(boundMs) ? waitsSinceMs(job) + boundMs : undefined;
 }

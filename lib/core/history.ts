@@ -23,6 +23,7 @@ import {
   type MovingJob,
   type NotClaimedEntry,
   type PriorityEntry,
+  waitsSinceMs,
   withoutStack,
 } from './job.ts';
 
@@ -213,6 +214,13 @@ function cutStacks(entries: readonly HistoryEntry[]): readonly HistoryEntry[] {
     })
     .toReversed();
 }
+
+/** Since when a job had waited when its present attempt started, epoch ms. A start clears `finishedAtMs`. */
+export const waitedSinceMs = (job: MovingJob): number =>
+  waitsSinceMs({
+    ...job,
+    finishedAtMs: job.history?.entries.findLast((entry) => entry.kind === 'attempt')?.endedAtMs,
+  });
 
 /** Returns the history of a job, from its own fields and its kept entries. */
 export function historyOf(job: MovingJob): JobHistory {

@@ -353,6 +353,16 @@ export const endedAtMs = ({
 }: Pick<MovingJob, 'finishedAtMs' | 'cancelRequestedAtMs'>): number =>
   Math.max(finishedAtMs, cancelRequestedAtMs);
 
+/** The fields of a waiting job that say since when it waits. */
+export type Waited = Pick<Job, 'readyAtMs'> & Partial<Pick<Job, 'runAtMs' | 'finishedAtMs'>>;
+
+/**
+ * Since when a waiting job waits. A job that lost its worker, or was released or parked, keeps its `readyAtMs`, but it
+ * waits again only since its last attempt ended, or since the time that was set then.
+ */
+export const waitsSinceMs = ({ readyAtMs, runAtMs = 0, finishedAtMs = 0 }: Waited): number =>
+  Math.max(readyAtMs, runAtMs, finishedAtMs);
+
 /** The characters of a nonce, which has 41 bits. */
 const NONCE_CHARS = 8;
 

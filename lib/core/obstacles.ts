@@ -76,7 +76,8 @@ export function obstaclesTo(
   const rule = index.conflictRules[type];
   if (rule === undefined || job.resourceId === undefined) return obstacles;
   const conflictKey = rule.prefix + job.resourceId;
-  if (isExclusive(conflictKey)) return [...obstacles, ...holdersOf(conflictKey, capacity)];
+  if (isExclusive(conflictKey))
+    return conflicts.isKeyHeld(conflictKey) ? [...obstacles, ...holdersOf(conflictKey, capacity)] : obstacles;
   const gate = { paused: false, cap: rule.room, running: conflicts.holdersOf(conflictKey) };
   return [...obstacles, ...obstaclesAt(resourceScope(job.type, job.resourceId), gate)];
 }

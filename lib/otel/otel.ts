@@ -64,6 +64,17 @@ const attributesOf = (job: MiddlewareContext): Attributes => ({
   ...(job.resourceId === undefined ? {} : { 'fairlead.resource_id': job.resourceId }),
 });
 
+const msBetween = (from: Date, to: Date): number => Math.max(0, to.getTime() - from.getTime());
+
+/** What is known of a wait. What held the job back is often not known, and then no attribute says so. */
+const waited = ({ readyAt, reservedAt, startedAt, blockedBy }: MiddlewareContext): Attributes => ({
+  'fairlead.wait.before_reservation_ms': msBetween(readyAt, reservedAt),
+  'fairlead.wait.after_reservation_ms': msBetween(reservedAt, startedAt),
+  ...(blockedBy === undefined || blockedBy.length === 0
+    ? {}
+    : { 'fairlead.wait.blocked_by': [...blockedBy] }),
+});
+
 /** Runs the work in the span, and ends the span with the work. */
 async function within<Value>(span: Span, parent: Context, work: () => Promise<Value>): Promise<Value> {
   try {
@@ -97,7 +108,12 @@ export function traceJobs(options: JobTracingOptions = {}): JobMiddleware {
     const links = producer !== undefined && !isChild ? [{ context: producer }] : [];
     const wait = tracer().startSpan(
       `wait ${job.type}`,
-      { kind: SpanKind.INTERNAL, attributes, links, startTime: job.readyAt },
+      {
+        kind: SpanKind.INTERNAL,
+        attributes: { ...attributes, ...waited(job) },
+        links,
+        startTime: job.readyAt,
+      },
       parent,
     );
     wait.end(job.startedAt);

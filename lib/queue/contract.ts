@@ -8,7 +8,13 @@ import type { StartRequest } from '../store/contract/requests.ts';
  * The message about one job: its id and its claim, or what the worker's start needs to make the claim. The payload
  * stays with the item.
  */
-export type DispatchMessage = Pick<StartRequest, 'jobId' | 'claimId' | 'toClaim' | 'startByMs'>;
+export interface DispatchMessage extends Pick<StartRequest, 'jobId' | 'claimId' | 'toClaim' | 'startByMs'> {
+  /**
+   * The bounds that were full while the job waited, for people who look at its trace: see `blockersBefore`. Absent: none
+   * is known. A message that is sent again names none.
+   */
+  readonly blockedBy?: readonly string[] | undefined;
+}
 
 /** A message and the fleet that it is for. */
 export interface FleetMessage {

@@ -11,11 +11,12 @@ import {
 
 /** Encodes a single job as an object, and several as a list. */
 export function encodeDispatchMessage(jobs: readonly DispatchMessage[]): string {
-  const named = jobs.map(({ jobId, claimId, toClaim, startByMs }) => ({
+  const named = jobs.map(({ jobId, claimId, toClaim, startByMs, blockedBy }) => ({
     jobId,
     claimId,
     toClaim,
     startByMs,
+    blockedBy,
   }));
   return JSON.stringify(named.length === 1 ? named[0] : { jobs: named });
 }
@@ -141,12 +142,17 @@ function jobsIn(value: unknown): readonly DispatchMessage[] | undefined {
     if (typeof jobId !== 'string' || typeof claimId !== 'string') return [];
     const startBy = 'startByMs' in each ? { startByMs: Number(each.startByMs) } : {};
     if (Number.isNaN(startBy.startByMs)) return [];
-    if (!('toClaim' in each)) return [{ jobId, claimId, ...startBy }];
+    const rest = { ...startBy, ...('blockedBy' in each ? { blockedBy: textsIn(each.blockedBy) } : {}) };
+    if (!('toClaim' in each)) return [{ jobId, claimId, ...rest }];
     const toClaim = plannedClaimIn(each.toClaim);
-    return toClaim === undefined || !isClaimId(claimId) ? [] : [{ jobId, claimId, toClaim, ...startBy }];
+    return toClaim === undefined || !isClaimId(claimId) ? [] : [{ jobId, claimId, toClaim, ...rest }];
   });
   return jobs.length > 0 && jobs.length === named.length ? jobs : undefined;
 }
+
+/** Returns the texts in a value that only people read; none if it is no list. */
+const textsIn = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
 
 /** Returns the planned claim in a value; undefined if the value is none. */
 function plannedClaimIn(value: unknown): PlannedClaim | undefined {

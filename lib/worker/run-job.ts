@@ -6,6 +6,7 @@
 import { type JobTypeConfiguration, type PoolConfiguration, valueBytesMax } from '../core/configuration.ts';
 import { conflictKeyFor, isExclusive, typesByName } from '../core/conflict.ts';
 import { UnavailableError } from '../core/errors.ts';
+import { waitedSinceMs } from '../core/history.ts';
 import { type Job, type Json, type MovingJob, TERMINAL_TTL_MS, withoutStack } from '../core/job.ts';
 import { hungError } from '../core/retry.ts';
 import type { DeclarationState } from '../declaration/declaration.ts';
@@ -65,6 +66,13 @@ export interface JobContext<Declared extends Jobs = any>
   readonly signal: AbortSignal;
   /** The time since which the job has waited for this attempt. */
   readonly readyAt: Date;
+  /** When the scheduler chose the job for this attempt, by the dispatcher's clock. Until then it waited for its turn; since then, for its worker. */
+  readonly reservedAt: Date;
+  /**
+   * The bounds that were full while the job waited and that an attempt's end opened: `cap key/acme`, `cap limit/openai`,
+   * `noSlot fleet/images`, `conflict album/7`. Undefined: none is known.
+   */
+  readonly blockedBy?: readonly string[] | undefined;
   /** The start of this attempt, by the worker's clock. */
   readonly startedAt: Date;
   /** The end of the attempt's time, when `signal` aborts with `JobTimeout`. */
@@ -257,7 +265,7 @@ const TOLD_TO_STOP = { kind: 'toldToStop' } as const;
 const GRACE_IS_OVER = { kind: 'graceIsOver' } as const;
 
 /** The running attempt, as its handler's context shows it. */
-interface Running {
+interface Running extends Pick<DispatchMessage, 'blockedBy'> {
   readonly began: Instant;
   readonly timeoutMs: number;
   readonly abort: LazyAbort;
@@ -270,7 +278,7 @@ interface Running {
 function contextFor(
   { clock, log, onProgress, configuration, client = clientMissing }: RunContext,
   job: Job,
-  { began, timeoutMs, abort }: Running,
+  { began, timeoutMs, abort, blockedBy }: Running,
   { checkpoint, step }: Kept,
 ): JobContext {
   let own: AbortSignal | undefined;
@@ -294,7 +302,9 @@ function contextFor(
     set signal(given) {
       own = given;
     },
-    readyAt: new Date(job.readyAtMs),
+    readyAt: new Date(waitedSinceMs(job)),
+    reservedAt: new Date(job.claim?.claimedAtMs ?? began.wallMs),
+    blockedBy,
     startedAt: new Date(job.startedAtMs ?? began.wallMs),
     deadline: new Date(began.wallMs + timeoutMs),
     remainingMs: () => Math.max(0, timeoutMs - sinceMs(clock, began)),
@@ -335,6 +345,7 @@ async function runHandler(
   handlers: JobHandlers,
   stored: Job,
   { timeoutMs, graceMs }: AttemptTime,
+  { blockedBy }: DispatchMessage,
 ): Promise<Json | ParkedJob> {
   const job = await wholeOf(context.large, stored);
   if (job.unreadable !== undefined) throw new AttemptError('JobUnreadable', job.unreadable);
@@ -373,7 +384,7 @@ async function runHandler(
   const onHandled = context.onHandling?.(job, timeoutMs + graceMs);
   const bytesMax = valueBytesMax(context.configuration);
   const kept = keptIn(context, job, stored.checkpoint, { stop, signal: () => shown.signal });
-  const shown = contextFor(context, job, { began, timeoutMs, abort }, kept);
+  const shown = contextFor(context, job, { began, timeoutMs, abort, blockedBy }, kept);
   let hasEnded = false;
   const over = async (ended: HandlerEnd): Promise<HandlerEnd> => {
     hasEnded = true;
@@ -594,7 +605,7 @@ export async function runJob(
       );
     ending =
       endingInRest(context, job) ??
-      returnedEnding(await keptOf(context, job, await runHandler(context, handlers, job, time)));
+      returnedEnding(await keptOf(context, job, await runHandler(context, handlers, job, time, message)));
   } catch (error) {
     if (isAttemptError(error, 'HandlerHung')) {
       await recordHung(context, job, time, error);

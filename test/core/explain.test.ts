@@ -1,8 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { PoolConfiguration } from '../../lib/core/configuration.ts';
 import { FAIRNESS_DEFAULTS, RETRY_DEFAULTS, SCORE_DEFAULTS, TYPE_DEFAULTS } from '../../lib/core/defaults.ts';
-import { type Explained, type ExplainState, explain, overridden } from '../../lib/core/explain.ts';
-import type { ReservedJob, WaitingJob } from '../../lib/core/job.ts';
+import {
+  blockersBefore,
+  type Explained,
+  type ExplainState,
+  explain,
+  overridden,
+} from '../../lib/core/explain.ts';
+import type { ReservedJob, Waited, WaitingJob } from '../../lib/core/job.ts';
 import { scoreParts, starvationBoundMs } from '../../lib/core/score.ts';
 import { NOW_MS } from './random-pass.ts';
 
@@ -355,5 +361,84 @@ describe('a configuration with overrides', () => {
       types: [{ ...configuration.types[0], maxConcurrency: 9 }, configuration.types[1]],
       fairness: { ...configuration.fairness, weights: { k1: 2, k9: 7 } },
     });
+  });
+});
+
+describe('what was full while a job waited', () => {
+  const ended = (atMs: number, changes: Partial<ReservedJob> = {}) => ({
+    entry: running(`ended-${atMs}`, changes),
+    endedAtMs: NOW_MS + atMs,
+  });
+  const conflict = { conflictKey: 'git/r1' };
+  const onR1 = { resourceId: 'r1' };
+  const named = (
+    holds: Parameters<typeof blockersBefore>[0],
+    own: Partial<WaitingJob & Waited> = {},
+    changes: Partial<ExplainState> = {},
+  ) => blockersBefore(holds, state(changes), NOW_MS)(job('asked', own));
+
+  it('is named from the pool down to the job', () => {
+    const full = { inFlight: [running('a', { fairnessKey: 'k1' })], freeSlotsByFleet: new Map() };
+    const last = ended(-1, { ...conflict, fairnessKey: 'k1', fleet: 'narrow' });
+    const overrides = [{ scope: 'tier/top', paused: false, maxConcurrency: 2 }];
+    expect(named([last], onR1, { ...full, overrides, freeSlotsByFleet: new Map([['narrow', 1]]) })).toEqual([
+      'cap tier/top',
+      'cap key/k1',
+      'noSlot fleet/narrow',
+      'noSlot fleet/wide',
+    ]);
+    expect(named([last], onR1, full)).toEqual([
+      'cap key/k1',
+      'noSlot fleet/narrow',
+      'noSlot fleet/wide',
+      'conflict git/r1',
+    ]);
+  });
+
+  it('does not include what had ended before the job waited', () => {
+    const holds = [ended(-9_000, conflict)];
+    expect(named(holds, onR1)).toEqual(['conflict git/r1']);
+    expect(named(holds, { ...onR1, readyAtMs: NOW_MS - 9_000 })).toEqual([]);
+    // The job ran, rested or was parked until then, and kept its age.
+    expect(named(holds, { ...onR1, finishedAtMs: NOW_MS - 8_000 })).toEqual([]);
+    expect(named(holds, { ...onR1, runAtMs: NOW_MS - 8_000 })).toEqual([]);
+  });
+
+  it('is found for jobs in any order', () => {
+    const blockersOf = blockersBefore(
+      [ended(-1, { fairnessKey: 'k1' }), ended(-9_000, conflict)],
+      state(),
+      NOW_MS,
+    );
+    const late = job('late', { ...onR1, readyAtMs: NOW_MS - 5_000 });
+    const early = job('early', onR1);
+    expect([late, early, late, early].map(blockersOf)).toEqual([
+      [],
+      ['conflict git/r1'],
+      [],
+      ['conflict git/r1'],
+    ]);
+  });
+
+  it('is nothing if there was room beside what ended', () => {
+    expect(named([ended(-1)])).toEqual([]);
+  });
+
+  it('has at most four names of at most 256 bytes', () => {
+    const long = 'k'.repeat(500);
+    const holds = [
+      ended(-1, { fairnessKey: long, type: 'clone', ...conflict }),
+      ended(-2, { fairnessKey: long, type: 'clone' }),
+      ended(-3, { fairnessKey: long, type: 'clone' }),
+      ended(-4, { fairnessKey: long, type: 'clone' }),
+    ];
+    const texts = named(holds, { fairnessKey: long, ...onR1 });
+    expect(texts.slice(0, 3)).toEqual([
+      'cap tier/top',
+      'cap type/clone',
+      expect.stringMatching(/^cap key\/k+…$/),
+    ]);
+    expect(texts.length).toBeLessThanOrEqual(4);
+    for (const text of texts) expect(Buffer.byteLength(text)).toBeLessThanOrEqual(256);
   });
 });

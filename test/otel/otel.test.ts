@@ -7,8 +7,11 @@ import {
   type ReadableSpan,
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { defineJobs, job } from '../../lib/jobs/jobs.ts';
+import type { LocalDeclaration } from '../../lib/local/pool.ts';
 import { traceJobs, traceSubmissions } from '../../lib/otel/otel.ts';
+import { type TestScheduler, testScheduler } from '../../lib/testing/index.ts';
 import { readHandling } from '../../lib/worker/handlers.ts';
 import { runJob } from '../../lib/worker/run-job.ts';
 import { desk } from '../client/desk.ts';
@@ -115,6 +118,137 @@ describe('an attempt', () => {
       inside = trace.getActiveSpan()?.spanContext().spanId;
     });
     expect(inside).toBe(spans()['process resize']?.spanContext().spanId);
+  });
+});
+
+const jobs = defineJobs({ resize: job<{ of: string; by?: string }>() });
+/** No job ends with a heartbeat of its process, whose record then does not show the job any more. */
+const TAKES_MS = 94_000;
+
+/** Submits jobs that take `TAKES_MS`, one after another, and runs them. Returns the attributes of the last one's wait. */
+async function lastWait(
+  declaration: LocalDeclaration<typeof jobs>,
+  ...submitted: readonly Parameters<TestScheduler<typeof jobs>['submit']>[2][]
+): Promise<ReadableSpan['attributes'] | undefined> {
+  const t = await testScheduler(jobs, declaration, {
+    handlers: { resize: async () => {} },
+    use: [traceJobs()],
+    takes: { resize: TAKES_MS },
+    processSlots: 1,
+  });
+  onTestFinished(() => t.dispose());
+  let last: string | undefined;
+  for (const options of submitted) {
+    ({ id: last } = await t.submit('resize', { of: 'a.png' }, options));
+    await t.advance('1s');
+  }
+  await t.runUntilIdle();
+  return exporter
+    .getFinishedSpans()
+    .find(({ name, attributes }) => name === 'wait resize' && attributes['messaging.message.id'] === last)
+    ?.attributes;
+}
+
+describe('the wait of a job', () => {
+  const BLOCKED_BY = 'fairlead.wait.blocked_by';
+  const BEFORE = 'fairlead.wait.before_reservation_ms';
+  const AFTER = 'fairlead.wait.after_reservation_ms';
+  const acme = { fairnessKey: 'acme' };
+  const album = { resourceId: '7' };
+
+  it.each<[string, LocalDeclaration<typeof jobs>, readonly object[], readonly string[]]>([
+    [
+      'a conflict key',
+      { types: { resize: { conflictGroup: 'album' } } },
+      [album, album],
+      ['conflict album/7'],
+    ],
+    [
+      'the cap of a resource',
+      { types: { resize: { maxConcurrencyPerResource: 1 } } },
+      [album, album],
+      ['cap resource/resize/7'],
+    ],
+    ['the cap of a key', { fairness: { maxConcurrencyPerKey: 1 } }, [acme, acme], ['cap key/acme']],
+    [
+      'a key of a limit',
+      { types: { resize: { limits: ['openai'] } }, limits: { openai: { perKey: 1 } } },
+      [acme, acme],
+      ['cap limit/openai/acme'],
+    ],
+    [
+      'another key of a limit',
+      {
+        types: { resize: { limits: ['openai'] } },
+        limits: { openai: { perKey: 1, keyedBy: 'org' } },
+      },
+      [{ keys: { org: 'o' } }, { fairnessKey: 'other', keys: { org: 'o' } }],
+      ['cap limit/openai/o'],
+    ],
+    [
+      'a fleet of functions',
+      { fleets: { images: { types: ['resize'], slots: 1 } } },
+      [{}, {}],
+      ['noSlot fleet/images'],
+    ],
+    [
+      'a fleet of processes',
+      { fleets: { images: { types: ['resize'], slots: null } } },
+      [{}, {}],
+      ['noSlot fleet/images'],
+    ],
+    [
+      'two bounds',
+      { maxConcurrency: 1, fleets: { images: { types: ['resize'], slots: 1 } } },
+      [{}, {}],
+      ['cap pool', 'noSlot fleet/images'],
+    ],
+  ])('names what was full: %s', async (_, declaration, submitted, expected) => {
+    const attributes = await lastWait(declaration, ...submitted);
+    expect(attributes?.[BLOCKED_BY]).toEqual(expected);
+    expect(attributes?.[BEFORE]).toBeGreaterThan(TAKES_MS - 5_000);
+    expect(attributes?.[AFTER]).toBeLessThan(1_000);
+  });
+
+  it('begins where the last attempt ended, or at the time that was set then', async () => {
+    const t = await testScheduler(
+      jobs,
+      {},
+      {
+        handlers: {
+          resize: async (_, ctx) =>
+            ctx.parkedState === undefined ? ctx.park({ until: '+15m', state: 'waits' }) : undefined,
+        },
+        use: [traceJobs()],
+      },
+    );
+    onTestFinished(() => t.dispose());
+    const beganMs = t.now.getTime();
+    await t.submit('resize', { of: 'a.png' });
+    await t.runUntilIdle();
+    const starts = exporter
+      .getFinishedSpans()
+      .filter(({ name }) => name === 'wait resize')
+      .map(({ startTime }) => msOf(startTime) - beganMs);
+    expect(starts).toHaveLength(2);
+    expect(starts[0]).toBeLessThan(1_000);
+    expect(starts[1]).toBeGreaterThanOrEqual(15 * 60_000);
+  });
+
+  it('names nothing if nothing was full', async () => {
+    const attributes = await lastWait({}, album, album);
+    expect(attributes?.[BEFORE]).toBeLessThan(1_000);
+    expect(attributes).not.toHaveProperty([BLOCKED_BY]);
+  });
+
+  it('names nothing that it does not know: how a rate was used up', async () => {
+    const rated = {
+      types: { resize: { limits: ['openai'] } },
+      limits: { openai: { rate: { starts: 1, per: '5m' } } },
+    } as const;
+    const attributes = await lastWait(rated, {}, {});
+    expect(attributes?.[BEFORE]).toBeGreaterThan(TAKES_MS);
+    expect(attributes).not.toHaveProperty([BLOCKED_BY]);
   });
 });
 

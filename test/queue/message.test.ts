@@ -82,6 +82,10 @@ describe("a message of a fleet's queue", () => {
     ['one that is claimed', [claimed]],
     ['one that its start claims', [planned]],
     ['one with a latest start', [{ ...planned, startByMs: 1_763_971_206_123.25 }]],
+    [
+      'one with what was full while it waited',
+      [{ ...planned, blockedBy: ['cap key/acme', 'noSlot fleet/images'] }],
+    ],
     ['several', [planned, claimed, { ...planned, toClaim: { ...toClaim, declared: undefined } }]],
   ])('says all that a start is told: %s', (_, jobs) => {
     expect(decodeDispatchMessage(encodeDispatchMessage(jobs))).toEqual(jobs);
@@ -99,6 +103,15 @@ describe("a message of a fleet's queue", () => {
   ])('with a claim that says %s is refused, and with it all that the message names', (_, odd) => {
     const body = JSON.stringify({ jobs: [planned, { ...claimed, toClaim: odd }] });
     expect(() => decodeDispatchMessage(body)).toThrow(RefusedError);
+  });
+
+  it.each([
+    ['no list', 'cap key/acme', []],
+    ['a list of other things', [7, 'cap key/acme', null], ['cap key/acme']],
+  ])('starts its job although its text for people is %s', (_, blockedBy, read) => {
+    expect(decodeDispatchMessage(JSON.stringify({ ...planned, blockedBy }))).toEqual([
+      { ...planned, blockedBy: read },
+    ]);
   });
 
   it.each(['9', 'nobody', '5-abcdefgh0@3', '5-abcdefgh0@3.4 '])(

@@ -28,24 +28,6 @@ interface ReservedEntry {
   readonly decision: Decision;
 }
 
-/**
- * Returns the message that sends a reserved job to its fleet.
- * @param toClaim - the claim that the worker makes; undefined: the pass has claimed the job itself
- */
-function messageOf(place: ReservedEntry, toClaim?: PlannedClaim): FleetMessage {
-  const { reserved } = place.decision;
-  return {
-    fleet: reserved.fleet,
-    message: {
-      jobId: reserved.id,
-      claimId: claimIdOfEntry(place),
-      ...(toClaim === undefined ? {} : { toClaim }),
-      ...startByOf(reserved),
-    },
-    isAlone: mayHaveRun(reserved),
-  };
-}
-
 /** Admits jobs for one pass, and holds what the close step needs to know afterwards. */
 export class Admission {
   readonly #pass: PlannedPass;
@@ -343,11 +325,33 @@ export class Admission {
         continue;
       }
       this.#keep(place.decision);
-      told.push(messageOf(place, plannedOf(place.reservation, place.decision.reserved)));
+      told.push(this.#messageOf(place, plannedOf(place.reservation, place.decision.reserved)));
     }
     if (told.length > 0) input.inBackground(send(context, told));
     this.admitted += told.length;
     if (locked.length > 0) await this.#claim(locked);
+  }
+
+  /**
+   * Returns the message that sends a reserved job to its fleet.
+   * @param toClaim - the claim that the worker makes; undefined: the pass has claimed the job itself
+   */
+  #messageOf(place: ReservedEntry, toClaim?: PlannedClaim): FleetMessage {
+    const { planner, blockersOf } = this.#pass;
+    const { decision } = place;
+    const { reserved } = decision;
+    const blockedBy = blockersOf(planner.jobOf(decision));
+    return {
+      fleet: reserved.fleet,
+      message: {
+        jobId: reserved.id,
+        claimId: claimIdOfEntry(place),
+        ...(toClaim === undefined ? {} : { toClaim }),
+        ...startByOf(reserved),
+        ...(blockedBy.length === 0 ? {} : { blockedBy }),
+      },
+      isAlone: mayHaveRun(reserved),
+    };
   }
 
   /** Returns the conflict key whose lock this job's claim must take. Undefined: none. */
@@ -375,7 +379,7 @@ export class Admission {
     let lost = 0;
     for (const [at, place] of places.entries()) {
       const outcome = outcomes[at] ?? 'unknown';
-      if (outcome === 'claimed') won.push(messageOf(place));
+      if (outcome === 'claimed') won.push(this.#messageOf(place));
       if (outcome === 'lost' || outcome === 'blocked') lost += 1;
       await this.#handleClaim(place, outcome);
     }

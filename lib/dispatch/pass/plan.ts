@@ -5,7 +5,8 @@
 import type { Control } from '../../core/capacity.ts';
 import type { PoolConfiguration } from '../../core/configuration.ts';
 import { conflictKeysOf, roomFor, typesByName } from '../../core/conflict.ts';
-import type { ReservedJob } from '../../core/job.ts';
+import { blockersBefore, type EndedHold } from '../../core/explain.ts';
+import type { ReservedJob, Waited, WaitingJob } from '../../core/job.ts';
 import { type LoanBalance, NO_LOANS } from '../../core/lending.ts';
 import { shareOfOverrides, shareOfPool } from '../../core/partition.ts';
 import { createPlanner, type Planner, type Step } from '../../core/planner.ts';
@@ -16,7 +17,7 @@ import type { PartitionState } from '../../store/contract/records.ts';
 import type { DispatchContext } from '../partition/context.ts';
 import { slotsOfWorkers } from '../partitions/loans.ts';
 import { LOOKS_MIN } from '../tuning.ts';
-import { hasRun } from '../view/settled.ts';
+import { claimIdOfEntry, hasRun } from '../view/settled.ts';
 import { Candidates } from './candidates.ts';
 import type { SettledPass } from './settle.ts';
 
@@ -28,6 +29,8 @@ export interface PlannedPass extends SettledPass {
   readonly parkedHeads: readonly JobHead[];
   /** Conflict keys that other partitions hold. */
   readonly taken: ReadonlySet<string>;
+  /** Names the bounds that were full while an admitted job waited, as far as this pass knows: see `blockersBefore`. */
+  readonly blockersOf: (job: WaitingJob & Waited) => readonly string[];
 }
 
 /** The capacity that this partition may use, before the pass admits anything. */
@@ -69,7 +72,43 @@ export async function plan(pass: SettledPass): Promise<PlannedPass> {
   // An attempt that was given up before it ran leaves its job waiting. The job's line may not show it yet, and only a
   // later hint will.
   if (!recovery.settled.every(hasRun)) candidates.noteUnseenJobs();
-  return { ...pass, planner, capacity, candidates, parkedHeads, taken };
+  return {
+    ...pass,
+    planner,
+    capacity,
+    candidates,
+    parkedHeads,
+    taken,
+    blockersOf: blockersBefore(
+      endedHolds(pass),
+      {
+        configuration: capacity.share,
+        overrides: capacity.overrides,
+        inFlight: pass.inFlight,
+        freeSlotsByFleet: capacity.free,
+      },
+      nowMs,
+    ),
+  };
+}
+
+/**
+ * Returns the attempts that have run and that this pass has settled. A worker process may have gone with its attempt, and
+ * then its slot is not one of those that are registered now: such an attempt counts in no fleet, unless a live worker has
+ * reported that it ran it.
+ */
+function endedHolds({ context, state, settled }: SettledPass): readonly EndedHold[] {
+  const ofProcesses = new Set(
+    context.configuration.fleets.filter(({ slots }) => slots === null).map(({ fleet }) => fleet),
+  );
+  const live = state.workers.filter(({ isEnding }) => isEnding !== true);
+  const reported = new Set(live.flatMap(({ occupants }) => occupants.map(({ claimId }) => claimId)));
+  return settled.flatMap((place) => {
+    const { entry, endedAtMs } = place;
+    if (endedAtMs === undefined) return [];
+    const hasSlot = !ofProcesses.has(entry.fleet) || reported.has(claimIdOfEntry(place));
+    return [{ entry: hasSlot ? entry : { ...entry, fleet: '' }, endedAtMs }];
+  });
 }
 
 /** Returns this partition's share of the pool, less what jobs in other partitions hold of it. */

@@ -124,3 +124,45 @@ describe('a fleet of processes', () => {
     expect(sizes(await told(on))).toEqual([1, 1, 1, 1, 1, 1]);
   });
 });
+
+describe('a job that waited', () => {
+  const conflicting = (slots: number | null): Stage =>
+    stage({
+      pool: {
+        types: { resize: { timeoutMs: TIMEOUT_MS, conflictGroup: 'album' } },
+        fleets: { images: { types: ['resize'], slots } },
+      },
+    });
+  /** Runs a job until another one of its album has come, and returns what the message of that one names. */
+  const blockersOfSecond = async (on: Stage, meanwhile: () => Promise<unknown>): Promise<unknown> => {
+    await on.pass({ jobs: await on.put(on.job({ resourceId: '7' })) });
+    const [running] = await on.startAll('images');
+    if (running === undefined) throw new Error('nothing was sent');
+    await on.pass({ jobs: await on.put(on.job({ resourceId: '7' })) });
+    await on.advance(1_000);
+    const ended = await on.end(running);
+    await meanwhile();
+    await on.pass({ jobs: [ended] });
+    const [received] = await on.queue.receive('images', 1, 0, HIDE_MS);
+    return received?.jobs[0]?.blockedBy;
+  };
+
+  it('is not said to have waited for a slot of a process that has gone', async () => {
+    const on = conflicting(null);
+    const expiresAtMs = on.time.nowMs + 60_000;
+    const register = async (workerId: string) => {
+      const record = aWorkerRecord({ workerId, fleet: 'images', slots: 1, expiresAtMs });
+      await on.store.registerWorker({ partition: 0, record });
+      return record;
+    };
+    const busy = await register('busy');
+    await register('idle');
+    const leave = () => on.store.deregisterWorker({ partition: 0, worker: busy });
+    expect(await blockersOfSecond(on, leave)).toEqual(['conflict album/7']);
+  });
+
+  it('is said to have waited for what is still there when the end of the attempt is settled', async () => {
+    const on = conflicting(1);
+    expect(await blockersOfSecond(on, async () => {})).toEqual(['noSlot fleet/images', 'conflict album/7']);
+  });
+});
