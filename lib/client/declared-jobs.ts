@@ -1,5 +1,5 @@
 /** Checks payloads and results by the declared job types of a client. */
-import { ConfigurationError, show, ValidationError } from '../core/errors.ts';
+import { ConfigurationError, show, textOf, ValidationError } from '../core/errors.ts';
 import type { JobKeys, Json } from '../core/job.ts';
 import { type AnyJobDefinition, type Jobs, readDefinitions } from '../jobs/jobs.ts';
 import { type AnySchema, type Checked, checkBySchema } from '../jobs/schema.ts';
@@ -108,7 +108,7 @@ function derivedFrom(type: string, field: string, derive: () => unknown): unknow
   } catch (error) {
     throw new ValidationError(
       field,
-      `the function of ${show(type)} that derives it threw ${String(error)}; correct it, or name ${field} in the request`,
+      `the function of ${show(type)} that derives it threw ${textOf(error)}; correct it, or name ${field} in the request`,
       { cause: error },
     );
   }

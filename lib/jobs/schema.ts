@@ -2,6 +2,7 @@
  * Schemas of any library that follows Standard Schema (https://standardschema.dev), such as zod, valibot and arktype.
  * This file describes the part of it that jobs use; no library is needed.
  */
+import { textOf } from '../core/errors.ts';
 
 /** A schema. `Input` is what it accepts, `Output` what it makes of that. */
 export interface StandardSchema<Input = unknown, Output = Input> {
@@ -65,7 +66,7 @@ async function checkOne(schema: AnySchema, value: unknown, name: string): Promis
     if (issue === undefined) return { kind: 'accepted', value: 'value' in answer ? answer.value : value };
     return { kind: 'refused', path: pathOf(name, issue.path ?? []), reason: String(issue.message) };
   } catch (error) {
-    return { kind: 'refused', path: name, reason: `its schema threw ${String(error)}` };
+    return { kind: 'refused', path: name, reason: `its schema threw ${textOf(error)}` };
   }
 }
 
