@@ -433,7 +433,7 @@ export interface PreparedRequest extends Pick<JobRequest, 'delayMs'> {
  * @throws ValidationError - it names the field
  */
 export function requestAsJson(request: unknown, nowMs: number, bytesMax: number): PreparedRequest {
-  const timeless = withDurations(request, ['expireAfter']);
+  const timeless = withDurations(withDedupe(request), ['expireAfter']);
   const { request: asked, delayMs } = withTime(timeless, nowMs) ?? { request: timeless, delayMs: undefined };
   const json = jsonOf(asked, 'send', bytesMax);
   return delayMs === undefined ? { json } : { json, delayMs };
@@ -457,6 +457,21 @@ export function withDurations(request: unknown, fields: readonly string[]): unkn
     return request;
   }
 }
+
+function withDedupe(request: unknown): unknown {
+  if (typeof request !== 'object' || request === null || isArray(request)) return request;
+  try {
+    const { dedupe }: { readonly dedupe?: unknown } = request;
+    const read = dedupeAsJson(dedupe);
+    return read === dedupe ? request : { ...request, dedupe: read };
+  } catch {
+    // A getter or a proxy threw: the copy that is made next says so.
+    return request;
+  }
+}
+
+/** Returns the `dedupe` of a request with its durations in milliseconds. */
+export const dedupeAsJson = (dedupe: unknown): unknown => withDurations(dedupe, ['quiet', 'atMost']);
 
 /**
  * Returns the request with its time as an instant; undefined if its time is a text of an instant, or wrong, or it has

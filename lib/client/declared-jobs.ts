@@ -4,6 +4,7 @@ import type { JobKeys, Json } from '../core/job.ts';
 import { type AnyJobDefinition, type Jobs, readDefinitions } from '../jobs/jobs.ts';
 import { type AnySchema, type Checked, checkBySchema } from '../jobs/schema.ts';
 import type { Clock } from '../runtime/contract.ts';
+import { dedupeAsJson } from './arguments.ts';
 import type { JobOutcome, SucceededJob } from './job.ts';
 
 const DERIVED = ['fairnessKey', 'resourceId', 'keys'] as const;
@@ -116,7 +117,7 @@ function derivedFrom(type: string, field: string, derive: () => unknown): unknow
 
 /** The fields are checked with the request's own. */
 function derivedDedupe(type: string, derive: () => unknown): Json {
-  const value = derivedFrom(type, 'dedupe', derive) as Json;
+  const value = dedupeAsJson(derivedFrom(type, 'dedupe', derive)) as Json;
   if (isRecord(value)) return value;
   throw new ValidationError(
     'dedupe',
