@@ -89,6 +89,24 @@ export function show(value: unknown): string {
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
 
+/** How many errors below one are read, and how deep they may be. More would say no more. */
+const REASONS_MAX = 3;
+
+/**
+ * Returns the message of an error with those of the errors below it. `fetch` itself says only "fetch failed", and a connection that was
+ * tried at several addresses says nothing.
+ */
+export function reasonOf(error: unknown, levels: number = REASONS_MAX): string {
+  if (!(error instanceof Error)) return textOf(error);
+  const { message, cause, code = '', errors } = error as Error & { code?: string; errors?: unknown };
+  const inner: readonly unknown[] = Array.isArray(errors) ? errors.slice(0, REASONS_MAX) : [];
+  const below = [...inner, ...(cause === undefined ? [] : [cause])];
+  const reasons = levels === 0 ? [] : below.map((each) => reasonOf(each, levels - 1));
+  return [message === '' && reasons.length === 0 ? code : message, [...new Set(reasons)].join('; ')]
+    .filter((part) => part !== '')
+    .join(': ');
+}
+
 /** Returns the refusal of a value that threw while it was read, as a getter or a proxy may; a `ValidationError` itself. */
 export function unreadable(field: string, thrown: unknown): ValidationError {
   return isRefusal(thrown)
