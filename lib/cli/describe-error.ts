@@ -136,7 +136,11 @@ const OPTION_NAMES: Readonly<Record<string, string>> = {
 function validationText(error: ValidationError, command: Command | undefined): string {
   const { field, message } = error;
   const given = command?.opts() ?? {};
-  const reason = field === '' ? message : message.slice(field.length + 2);
+  // The object that was made of options says nothing: nobody has typed it.
+  const reason = (field === '' ? message : message.slice(field.length + 2)).replace(
+    / \(got an object\)$/,
+    '',
+  );
   const [, argument = '', rest = ''] =
     /^(?:(?:filter|options|change|scope)\.)?([^.[]*)(.*)$/s.exec(field) ?? [];
   if (command === undefined || given.file !== undefined || argument === '') return message;
