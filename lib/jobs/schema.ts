@@ -62,9 +62,10 @@ export async function checkBySchema(
 async function checkOne(schema: AnySchema, value: unknown, name: string): Promise<Checked> {
   try {
     const answer = await schema['~standard'].validate(value);
-    const issue = answer.issues?.[0];
-    if (issue === undefined) return { kind: 'accepted', value: 'value' in answer ? answer.value : value };
-    return { kind: 'refused', path: pathOf(name, issue.path ?? []), reason: String(issue.message) };
+    // Standard Schema: an answer with issues is a refusal, even if the schema names none.
+    if (answer.issues === undefined) return { kind: 'accepted', value: answer.value };
+    const { path = [], message = 'its schema refuses it' } = answer.issues[0] ?? {};
+    return { kind: 'refused', path: pathOf(name, path), reason: String(message) };
   } catch (error) {
     return { kind: 'refused', path: name, reason: `its schema threw ${textOf(error)}` };
   }
