@@ -132,6 +132,15 @@ const OPTION_NAMES: Readonly<Record<string, string>> = {
   blackouts: 'blackout',
 };
 
+/** Options that fill fields inside an argument. */
+const INNER_OPTIONS: Readonly<Record<string, string>> = {
+  'dedupe.key': 'dedupeKey',
+  'dedupe.keep': 'keep',
+  'dedupe.quiet': 'quiet',
+  'dedupe.atMost': 'atMost',
+  'dedupe.whileRunning': 'whileRunning',
+};
+
 /** Names the option or argument from which the wrong value came. Fields of a file keep their names. */
 function validationText(error: ValidationError, command: Command | undefined): string {
   const { field, message } = error;
@@ -142,7 +151,7 @@ function validationText(error: ValidationError, command: Command | undefined): s
     '',
   );
   const [, argument = '', rest = ''] =
-    /^(?:(?:filter|options|change|scope)\.)?([^.[]*)(.*)$/s.exec(field) ?? [];
+    /^(?:(?:filter|options|change|scope)\.)?([^.[]*)(.*)$/s.exec(INNER_OPTIONS[field] ?? field) ?? [];
   if (command === undefined || given.file !== undefined || argument === '') return message;
   const name = OPTION_NAMES[argument] ?? argument;
   const long = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
