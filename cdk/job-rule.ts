@@ -6,7 +6,7 @@ import { EventField, type EventPattern, type IEventBus, Rule, RuleTargetInput } 
 import type { Construct } from 'constructs';
 import type { PoolConfiguration } from '../lib/core/configuration.ts';
 import { ConfigurationError } from '../lib/core/errors.ts';
-import { type Check, objectOf, recordOf } from '../lib/core/read-fields.ts';
+import { type Check, objectOf, readObject, recordOf } from '../lib/core/read-fields.ts';
 import { DETAIL_TYPE, EVENT_SOURCE } from '../lib/events/contract.ts';
 import { EVENT_PATH, NAMED_FIELDS } from '../lib/submit/event-job.ts';
 import { parseRequests } from '../lib/submit/request.ts';
@@ -53,6 +53,12 @@ const CHECKS: Readonly<Record<keyof JobOfEvent, Check>> = {
   tags: recordOf(isPath),
   idempotencyKey: isPath,
 };
+
+/** The fields of an event that a pattern may match. In JavaScript a misspelt one would make a rule that no event matches. */
+const PATTERN_FIELDS = [
+  ...['version', 'id', 'detailType', 'detail-type', 'source', 'account', 'time', 'region', 'resources'],
+  ...['detail', '$or'],
+];
 
 const HASH_DIGITS = 8;
 
@@ -117,7 +123,7 @@ function matchesOwnOutcome({ source, detailType, detail }: EventPattern, type: s
 
 /**
  * Creates the rule that makes jobs of business events.
- * @throws ConfigurationError for an unknown field, a path outside the event's detail, a pattern that is too long, and a rule that exists
+ * @throws ConfigurationError for an unknown field of the job or the pattern, a path outside the event's detail, a pattern that is too long, and a rule that exists
  * already
  */
 export function jobRule(scope: Construct, { pattern, job, bus, isOwnBus, ingest }: JobRuleProps): Rule {
@@ -133,6 +139,7 @@ export function jobRule(scope: Construct, { pattern, job, bus, isOwnBus, ingest 
   );
   checkBusPlace('bus', bus.env, Stack.of(scope));
   const resolved: EventPattern = Stack.of(scope).resolve(pattern);
+  readObject('pattern', resolved, PATTERN_FIELDS);
   checkPattern('pattern', resolved, 'Divide it among several rules.');
   // The id is a hash of the rule's content, so that a rule added before it does not change it.
   const said = JSON.stringify(Stack.of(scope).resolve([resolved, type, paths, bus.eventBusName]));

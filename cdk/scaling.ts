@@ -4,6 +4,7 @@ import { Duration } from 'aws-cdk-lib';
 import type { AutoScalingGroup } from 'aws-cdk-lib/aws-autoscaling';
 import type { ScalableTaskCount } from 'aws-cdk-lib/aws-ecs';
 import type { DurationInput } from '../lib/core/duration.ts';
+import { ConfigurationError } from '../lib/core/errors.ts';
 import { type Check, objectOf } from '../lib/core/read-fields.ts';
 import type { SchedulerMetrics } from './metrics.ts';
 import { checkText, durationWithin, toDuration } from './values.ts';
@@ -35,9 +36,18 @@ const CHECKS: Readonly<Record<keyof ScaleProps, Check>> = {
 
 /**
  * Checks the props of `scale()`.
- * @throws ConfigurationError for an unknown prop, and for an impossible time
+ * @throws ConfigurationError for an unknown prop, workers that cannot be scaled, and for an impossible time
  */
-export const checkScale = (props: ScaleProps): void => objectOf(CHECKS)('', props);
+export function checkScale(workers: ScalableWorkers | undefined, props: ScaleProps): void {
+  objectOf(CHECKS)('', props);
+  if (typeof workers?.scaleOnMetric === 'function') return;
+  throw new ConfigurationError(
+    'workers',
+    workers,
+    'must be the scalable task count of an ECS service, or an Auto Scaling group',
+    'Of a service, give what autoScaleTaskCount() returns.',
+  );
+}
 
 /**
  * How many workers are added at which multiples of the allowed backlog. They are numbers, not percents, because a

@@ -348,7 +348,7 @@ export class Scheduler<Named extends NoInfer<Type> = never, Type extends string 
    * @throws ConfigurationError for an unknown fleet, one with a handler, and an impossible time
    */
   scale(workers: ScalableWorkers, props: ScaleProps = {}): void {
-    checkScale(props);
+    checkScale(workers, props);
     const fleet = this.#fleetOfProcesses(props.fleet);
     this.#scaledFleets.add(fleet);
     scaleWorkers(this, workers, { ...props, fleet });

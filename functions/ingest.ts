@@ -13,6 +13,8 @@ export const ingesting =
         messageId,
         body,
         traceHeader: attributes.AWSTraceHeader,
+        // An emulator may leave it out.
+        receivedAtMs: Number(attributes.ApproximateFirstReceiveTimestamp) || undefined,
       })),
     );
     return { batchItemFailures: failed.map((itemIdentifier) => ({ itemIdentifier })) };

@@ -25,6 +25,7 @@ import { parseRequests } from '../lib/submit/request.ts';
 import { testScheduler } from '../lib/testing/index.ts';
 import { RetryAfterError } from '../lib/worker/errors.ts';
 import { runFleetWorker } from '../lib/worker/fleet-worker.ts';
+import { desk } from './client/desk.ts';
 
 const project = resolve(import.meta.dirname, '..');
 
@@ -68,6 +69,15 @@ const processWith = (option: string, more: object) => (value: unknown) =>
 const option = (shape: Parameters<typeof optionsOf>[0], name: string) => (value: unknown) =>
   optionsOf(shape, { [name]: value });
 
+/** The job of a request that says so, and of one whose declaration derives it. */
+const deduplicated = (field: string, more: object) => async (value: unknown) => {
+  const dedupe = { key: 'a', ...more, [field]: value };
+  const derived = defineJobs({ resize: job({ dedupe: () => dedupe }) });
+  const asked = await desk().client.submit({ type: 'resize', dedupe });
+  const declared = await desk().anotherClient({ jobs: derived }).submit('resize');
+  return [asked, declared].map(({ job: { runAtMs, dedupe: kept } }) => ({ runAtMs, kept }));
+};
+
 const jobs = defineJobs({ work: job() });
 const tested = async (use: (t: Awaited<ReturnType<typeof testScheduler<typeof jobs>>>) => unknown) => {
   const t = await testScheduler(jobs, {}, { handlers: { work: () => null } });
@@ -98,6 +108,8 @@ const FIELDS: Readonly<Record<string, Give>> = {
     }).destroy(),
   'lib/client/submissions.ts expireAfter': (expireAfter) =>
     parseRequests(requestAsJson({ type: 'resize', expireAfter }, 0, 65_536).json, RESIZE).accepted,
+  'lib/core/dedupe.ts quiet': deduplicated('quiet', {}),
+  'lib/core/dedupe.ts atMost': deduplicated('atMost', { quiet: '1s' }),
   'lib/client/submissions.ts timeout': option(SHAPES.runOptions as never, 'timeout'),
   'lib/client/client.ts for': option(SHAPES.pauseOptions as never, 'for'),
   'lib/client/client.ts timeout': option(SHAPES.drainOptions as never, 'timeout'),

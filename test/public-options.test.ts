@@ -252,6 +252,23 @@ const SURFACES: Readonly<Record<string, Surface>> = {
       [{ type: 7 }, 'job.type'],
     ],
   },
+  'scheduler.on(pattern, _)': {
+    give: (pattern) => scheduler({ types: { a: {} } }).on(pattern, { type: 'a' } as never),
+    cases: [
+      [
+        { detailTyp: ['x'] },
+        'pattern.detailTyp: is not a known field, got an array of 1. Did you mean "detailType"?',
+      ],
+      [null as never, 'pattern: must be an object'],
+    ],
+  },
+  'scheduler.scale(workers, _)': {
+    give: (workers) => scheduler({ fleets: { gpu: { types: ['a'] } } }).scale(workers),
+    cases: [
+      [{ autoScaleTaskCount: () => {} }, 'workers: must be the scalable task count of an ECS service'],
+      [undefined as never, 'workers'],
+    ],
+  },
   'scheduler.scale(_, props)': {
     give: (props) => scheduler().scale({} as never, props),
     cases: [

@@ -132,13 +132,26 @@ const OPTION_NAMES: Readonly<Record<string, string>> = {
   blackouts: 'blackout',
 };
 
+/** Options that fill fields inside an argument. */
+const INNER_OPTIONS: Readonly<Record<string, string>> = {
+  'dedupe.key': 'dedupeKey',
+  'dedupe.keep': 'keep',
+  'dedupe.quiet': 'quiet',
+  'dedupe.atMost': 'atMost',
+  'dedupe.whileRunning': 'whileRunning',
+};
+
 /** Names the option or argument from which the wrong value came. Fields of a file keep their names. */
 function validationText(error: ValidationError, command: Command | undefined): string {
   const { field, message } = error;
   const given = command?.opts() ?? {};
-  const reason = field === '' ? message : message.slice(field.length + 2);
+  // The object that was made of options says nothing: nobody has typed it.
+  const reason = (field === '' ? message : message.slice(field.length + 2)).replace(
+    / \(got an object\)$/,
+    '',
+  );
   const [, argument = '', rest = ''] =
-    /^(?:(?:filter|options|change|scope)\.)?([^.[]*)(.*)$/s.exec(field) ?? [];
+    /^(?:(?:filter|options|change|scope)\.)?([^.[]*)(.*)$/s.exec(INNER_OPTIONS[field] ?? field) ?? [];
   if (command === undefined || given.file !== undefined || argument === '') return message;
   const name = OPTION_NAMES[argument] ?? argument;
   const long = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);

@@ -18,6 +18,7 @@ import {
   LIMIT,
   type LimitOptions,
   limitOf,
+  needsOne,
   numberOf,
   readText,
   refusingOthers,
@@ -555,6 +556,7 @@ function addOverrides(program: Command, operator: Operator): void {
       ) => {
         const scope = scopeOf(options);
         const { maxConcurrency, weight } = options;
+        needsOne([maxConcurrency, weight], '--max-concurrency or --weight');
         return performOverride(operator, options, scope, {
           maxConcurrency:
             maxConcurrency === undefined ? undefined : numberOf('--max-concurrency', maxConcurrency),
@@ -565,11 +567,9 @@ function addOverrides(program: Command, operator: Operator): void {
     );
   withActor(change('clear', 'Go back to the configured cap and weight. A pause stays.')).action(
     (options: AuthorOptions & ScopeOptions) => {
-      const scope = scopeOf(options);
-      const isKey = options.key !== undefined;
-      return performOverride(operator, options, scope, {
+      return performOverride(operator, options, scopeOf(options), {
         maxConcurrency: null,
-        ...(isKey ? { weight: null } : {}),
+        ...(options.key === undefined ? {} : { weight: null }),
       });
     },
   );

@@ -19,6 +19,11 @@ export class UsageError extends Error {
 const FILE_BYTES_MAX = 64 * 1024 * 1024;
 const STDIN = '-';
 
+/** @throws UsageError - none of the options is given */
+export function needsOne(given: readonly unknown[], options: string): void {
+  if (given.every((each) => each === undefined)) throw new UsageError(`name ${options}`);
+}
+
 /** Reads a number in decimal notation; `5x`, `0x10` and the empty text are refused. */
 export function numberOf(option: string, text: string): number {
   if (/^-?\d+(\.\d+)?$/.test(text)) return Number(text);

@@ -8,7 +8,7 @@ import * as z from 'zod';
 import { REASON_BYTES_MAX } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
 import { type DurationInput, durationMs } from '../core/duration.ts';
-import { ConfigurationError, show, ValidationError } from '../core/errors.ts';
+import { ConfigurationError, isArray, show, unreadable, ValidationError } from '../core/errors.ts';
 import { ACTOR_BYTES_MAX } from '../core/history.ts';
 import { inWords } from '../core/issues.ts';
 import { JOB_ID_BYTES_MAX, JOB_MODES, type Json, PRIORITY_MAX, PRIORITY_MIN } from '../core/job.ts';
@@ -277,9 +277,7 @@ export function checked<Shape extends z.ZodType>(
       `${issue?.message ?? 'is invalid'} (got ${show(valueAt(value, path))})`,
     );
   } catch (error) {
-    if (error instanceof ValidationError) throw error;
-    // A getter or a proxy threw.
-    throw new ValidationError(field, `cannot be read: ${String(error)}`, { cause: error });
+    throw unreadable(field, error);
   }
 }
 
@@ -390,9 +388,7 @@ export function checkedList(
       `must be an array of ${least} to ${most} ${things}, not ${found}${wayOut}`,
     );
   } catch (error) {
-    if (error instanceof ValidationError) throw error;
-    // A getter or a proxy threw.
-    throw new ValidationError(field, `cannot be read: ${String(error)}`, { cause: error });
+    throw unreadable(field, error);
   }
 }
 
@@ -437,7 +433,7 @@ export interface PreparedRequest extends Pick<JobRequest, 'delayMs'> {
  * @throws ValidationError - it names the field
  */
 export function requestAsJson(request: unknown, nowMs: number, bytesMax: number): PreparedRequest {
-  const timeless = withDurations(request, ['expireAfter']);
+  const timeless = withDurations(withDedupe(request), ['expireAfter']);
   const { request: asked, delayMs } = withTime(timeless, nowMs) ?? { request: timeless, delayMs: undefined };
   const json = jsonOf(asked, 'send', bytesMax);
   return delayMs === undefined ? { json } : { json, delayMs };
@@ -448,7 +444,7 @@ export function requestAsJson(request: unknown, nowMs: number, bytesMax: number)
  * they are not JSON.
  */
 export function withDurations(request: unknown, fields: readonly string[]): unknown {
-  if (typeof request !== 'object' || request === null || Array.isArray(request)) return request;
+  if (typeof request !== 'object' || request === null || isArray(request)) return request;
   try {
     const read = fields.flatMap((field) => {
       const value: unknown = Reflect.get(request, field);
@@ -462,6 +458,21 @@ export function withDurations(request: unknown, fields: readonly string[]): unkn
   }
 }
 
+function withDedupe(request: unknown): unknown {
+  if (typeof request !== 'object' || request === null || isArray(request)) return request;
+  try {
+    const { dedupe }: { readonly dedupe?: unknown } = request;
+    const read = dedupeAsJson(dedupe);
+    return read === dedupe ? request : { ...request, dedupe: read };
+  } catch {
+    // A getter or a proxy threw: the copy that is made next says so.
+    return request;
+  }
+}
+
+/** Returns the `dedupe` of a request with its durations in milliseconds. */
+export const dedupeAsJson = (dedupe: unknown): unknown => withDurations(dedupe, ['quiet', 'atMost']);
+
 /**
  * Returns the request with its time as an instant; undefined if its time is a text of an instant, or wrong, or it has
  * none.
@@ -470,16 +481,14 @@ function withTime(
   request: unknown,
   nowMs: number,
 ): { readonly request: object; readonly delayMs: number | undefined } | undefined {
-  if (typeof request !== 'object' || request === null || Array.isArray(request)) return undefined;
+  if (typeof request !== 'object' || request === null || isArray(request)) return undefined;
   try {
     const { runAt }: { readonly runAt?: unknown } = request;
     if (!isDate(runAt) && !(typeof runAt === 'string' && runAt.startsWith('+'))) return undefined;
     const time = checkedTime(runAt, 'runAt', nowMs);
     return { request: { ...request, runAt: time.runAt }, delayMs: time.delayMs };
   } catch (error) {
-    if (error instanceof ValidationError) throw error;
-    // A getter or a proxy threw.
-    throw new ValidationError('', `cannot be read: ${String(error)}`, { cause: error });
+    throw unreadable('', error);
   }
 }
 
@@ -522,13 +531,13 @@ export function namedCall(
   own: Readonly<Record<string, unknown>>,
 ): NamedCall {
   if (options === undefined) return { request: { type, payload }, options };
-  if (typeof options !== 'object' || options === null || Array.isArray(options))
+  if (typeof options !== 'object' || options === null || isArray(options))
     throw new ValidationError('options', `must be an object, not ${show(options)}; leave it out`);
   let entries: readonly [string, unknown][];
   try {
     entries = Object.entries(options);
   } catch (error) {
-    throw new ValidationError('options', `cannot be read: ${String(error)}`, { cause: error });
+    throw unreadable('options', error);
   }
   const taken = entries.find(([name]) => name === 'type' || name === 'payload');
   if (taken !== undefined)

@@ -1,9 +1,10 @@
 /** Checks payloads and results by the declared job types of a client. */
-import { ConfigurationError, show, ValidationError } from '../core/errors.ts';
+import { ConfigurationError, show, textOf, ValidationError } from '../core/errors.ts';
 import type { JobKeys, Json } from '../core/job.ts';
 import { type AnyJobDefinition, type Jobs, readDefinitions } from '../jobs/jobs.ts';
 import { type AnySchema, type Checked, checkBySchema } from '../jobs/schema.ts';
 import type { Clock } from '../runtime/contract.ts';
+import { dedupeAsJson } from './arguments.ts';
 import type { JobOutcome, SucceededJob } from './job.ts';
 
 const DERIVED = ['fairnessKey', 'resourceId', 'keys'] as const;
@@ -108,7 +109,7 @@ function derivedFrom(type: string, field: string, derive: () => unknown): unknow
   } catch (error) {
     throw new ValidationError(
       field,
-      `the function of ${show(type)} that derives it threw ${String(error)}; correct it, or name ${field} in the request`,
+      `the function of ${show(type)} that derives it threw ${textOf(error)}; correct it, or name ${field} in the request`,
       { cause: error },
     );
   }
@@ -116,7 +117,7 @@ function derivedFrom(type: string, field: string, derive: () => unknown): unknow
 
 /** The fields are checked with the request's own. */
 function derivedDedupe(type: string, derive: () => unknown): Json {
-  const value = derivedFrom(type, 'dedupe', derive) as Json;
+  const value = dedupeAsJson(derivedFrom(type, 'dedupe', derive)) as Json;
   if (isRecord(value)) return value;
   throw new ValidationError(
     'dedupe',

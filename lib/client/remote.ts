@@ -3,6 +3,7 @@ import {
   ConfigurationError,
   MisconfiguredError,
   RefusedError,
+  reasonOf,
   ThrottledError,
   UnavailableError,
   ValidationError,
@@ -95,7 +96,7 @@ export class Remote {
       text = await response.text();
     } catch (cause) {
       throw new UnavailableError(
-        `${this.#url} gave no answer (${String(cause)}); check FAIRLEAD_URL, and that its server runs`,
+        `${this.#url} gave no answer (${reasonOf(cause)}); check FAIRLEAD_URL, and that its server runs`,
         { cause },
       );
     }

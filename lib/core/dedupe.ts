@@ -2,6 +2,7 @@
  * Deduplication: among the jobs of a type, fairness key, resource and keys with one dedupe key, at most one waits that was never claimed. A
  * request that finds it changes it, or leaves it as it is.
  */
+import type { DurationInput } from './duration.ts';
 import type { Job, JobUnits } from './job.ts';
 import { isWaiting, retime } from './life-cycle.ts';
 
@@ -16,15 +17,15 @@ export interface DedupeInput {
    */
   readonly keep?: 'first' | 'last' | undefined;
   /**
-   * The waiting job starts so long after the last request: milliseconds, or a text such as `'5s'`; 1 s to 30 days.
+   * The waiting job starts so long after the last request: milliseconds, a text such as `'5s'`, or a `Duration`; up to 30 days.
    * @default - a request does not move it
    */
-  readonly quiet?: number | string | undefined;
+  readonly quiet?: DurationInput | undefined;
   /**
    * But at most so long after the request that made it, which decides.
    * @default 1 day, with `quiet`
    */
-  readonly atMost?: number | string | undefined;
+  readonly atMost?: DurationInput | undefined;
   /**
    * If no job of the key waits, and the one that was made last was claimed or runs. `another`: another job waits, and may run beside
    * it. `oneWaits`: it waits for the end of that one; its type needs a `conflictGroup`, and the key is its resource unless it names one. `drop`: none is made.

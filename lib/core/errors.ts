@@ -89,10 +89,62 @@ export function show(value: unknown): string {
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
 
+/** How many errors below one are read, and how deep they may be. More would say no more. */
+const REASONS_MAX = 3;
+
+/**
+ * Returns the message of an error with those of the errors below it. `fetch` itself says only "fetch failed", and a connection that was
+ * tried at several addresses says nothing.
+ */
+export function reasonOf(error: unknown, levels: number = REASONS_MAX): string {
+  if (!(error instanceof Error)) return textOf(error);
+  const { message, cause, code = '', errors } = error as Error & { code?: string; errors?: unknown };
+  const inner: readonly unknown[] = Array.isArray(errors) ? errors.slice(0, REASONS_MAX) : [];
+  const below = [...inner, ...(cause === undefined ? [] : [cause])];
+  const reasons = levels === 0 ? [] : below.map((each) => reasonOf(each, levels - 1));
+  return [message === '' && reasons.length === 0 ? code : message, [...new Set(reasons)].join('; ')]
+    .filter((part) => part !== '')
+    .join(': ');
+}
+
+/** Returns the refusal of a value that threw while it was read, as a getter or a proxy may; a `ValidationError` itself. */
+export function unreadable(field: string, thrown: unknown): ValidationError {
+  return isRefusal(thrown)
+    ? thrown
+    : new ValidationError(field, `cannot be read: ${textOf(thrown)}`, { cause: thrown });
+}
+
+function isRefusal(thrown: unknown): thrown is ValidationError {
+  try {
+    return thrown instanceof ValidationError;
+  } catch {
+    // A proxy throws even that question.
+    return false;
+  }
+}
+
+/** Returns what a user's code threw as text. It may be a value that throws again when it is made text. */
+export function textOf(thrown: unknown): string {
+  try {
+    return String(thrown);
+  } catch {
+    return 'a value that cannot be shown as text';
+  }
+}
+
 function describe(value: unknown): string {
-  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (isArray(value)) return `an array of ${value.length}`;
   if (typeof value === 'object' && value !== null) return 'an object';
   if (typeof value === 'function') return 'a function';
   if (typeof value === 'bigint') return `the bigint ${value}`;
-  return String(value);
+  return textOf(value);
+}
+
+/** Whether it is an array. Of a revoked proxy, JavaScript itself throws that question. */
+export function isArray(value: unknown): value is readonly unknown[] {
+  try {
+    return Array.isArray(value);
+  } catch {
+    return false;
+  }
 }

@@ -1,5 +1,5 @@
 /** Copies a user's values as JSON, so that later changes by the user have no effect. */
-import { show, ValidationError } from './errors.ts';
+import { show, unreadable, ValidationError } from './errors.ts';
 import type { Json } from './job.ts';
 import { withArticle } from './spelling.ts';
 
@@ -83,9 +83,7 @@ export function jsonOf(value: unknown, verb = 'send', bytesMax: number = JSON_LI
   try {
     return copy(value, '', 0);
   } catch (error) {
-    if (error instanceof ValidationError) throw error;
-    // A getter or a proxy threw.
-    throw new ValidationError('', `cannot be read: ${String(error)}`, { cause: error });
+    throw unreadable('', error);
   }
 }
 

@@ -34,8 +34,13 @@ export class Lines {
   }
 
   readonly observe = (event: StoreEvent<Job>): void => {
-    if (event.kind !== 'job' || event.newJob.state === event.oldJob?.state) return;
+    if (event.kind !== 'job') return;
     const { newJob: job, oldJob } = event;
+    if (job.state === oldJob?.state) {
+      if (job.hung !== undefined && oldJob.hung === undefined)
+        this.#job('!', job, 'ignores its signal, and holds its slot');
+      return;
+    }
     this.#waiting.delete(job.id);
     if (job.state === 'pending') this.#waiting.set(job.id, performance.now());
     if (oldJob?.state === 'running' && job.state === 'scheduled')

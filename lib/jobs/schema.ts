@@ -2,6 +2,7 @@
  * Schemas of any library that follows Standard Schema (https://standardschema.dev), such as zod, valibot and arktype.
  * This file describes the part of it that jobs use; no library is needed.
  */
+import { textOf } from '../core/errors.ts';
 
 /** A schema. `Input` is what it accepts, `Output` what it makes of that. */
 export interface StandardSchema<Input = unknown, Output = Input> {
@@ -61,11 +62,12 @@ export async function checkBySchema(
 async function checkOne(schema: AnySchema, value: unknown, name: string): Promise<Checked> {
   try {
     const answer = await schema['~standard'].validate(value);
-    const issue = answer.issues?.[0];
-    if (issue === undefined) return { kind: 'accepted', value: 'value' in answer ? answer.value : value };
-    return { kind: 'refused', path: pathOf(name, issue.path ?? []), reason: String(issue.message) };
+    // Standard Schema: an answer with issues is a refusal, even if the schema names none.
+    if (answer.issues === undefined) return { kind: 'accepted', value: answer.value };
+    const { path = [], message = 'its schema refuses it' } = answer.issues[0] ?? {};
+    return { kind: 'refused', path: pathOf(name, path), reason: String(message) };
   } catch (error) {
-    return { kind: 'refused', path: name, reason: `its schema threw ${String(error)}` };
+    return { kind: 'refused', path: name, reason: `its schema threw ${textOf(error)}` };
   }
 }
 

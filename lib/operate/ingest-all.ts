@@ -22,7 +22,7 @@ export async function ingestAll(
   const ofSchedules = messages.flatMap(
     ({ messageId, body, traceHeader }) => scheduleMessageOf(messageId, body, traceHeader) ?? [],
   );
-  const ofJobs = messages.flatMap(({ messageId, body }) => jobMessageOf(messageId, body) ?? []);
+  const ofJobs = messages.flatMap((message) => jobMessageOf(message) ?? []);
   const others = new Set([...ofSchedules, ...ofJobs].map(({ messageId }) => messageId));
   const schedules = await ingestSchedules(context, ofSchedules);
   const submitted = await ingest(

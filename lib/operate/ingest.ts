@@ -19,6 +19,7 @@ import {
 } from '../schedules/ingest.ts';
 import type { ProducerStore } from '../store/contract/core.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
+import type { IngestMessage } from '../submit/ingest.ts';
 import { jobIdOf, keyText } from '../submit/request.ts';
 import { type RetimeContext, retimeJob } from './retime.ts';
 
@@ -29,15 +30,17 @@ export interface JobIngestContext extends RetimeContext {
 }
 
 /** One message about an existing job. */
-export type JobMessage = RequestEvent<JobVerb>;
+export type JobMessage = RequestEvent<JobVerb> & Pick<IngestMessage, 'receivedAtMs'>;
 
 /** Parses a message; undefined if it is not an event that moves or cancels a job. */
-export const jobMessageOf = (messageId: string, body: string): JobMessage | undefined =>
-  requestEventOf(JOB_REQUESTS, messageId, body);
+export function jobMessageOf({ messageId, body, receivedAtMs }: IngestMessage): JobMessage | undefined {
+  const event = requestEventOf(JOB_REQUESTS, messageId, body);
+  return event === undefined ? undefined : { ...event, receivedAtMs };
+}
 
 /**
- * Milliseconds after the event during which a missing job may still arrive, because the message that submits it may be
- * behind this one.
+ * Milliseconds after the first delivery of the event during which a missing job may still arrive, because the message that
+ * submits it may be behind this one. In a long queue both are old by then.
  */
 const ARRIVES_WITHIN_MS = 60_000;
 
@@ -71,7 +74,7 @@ async function carryOut(context: JobIngestContext, message: JobMessage): Promise
   const { jobId, runAtMs } = asked;
   const [job] = await context.store.lookUpJobs({ ids: [jobId] });
   if (job === undefined) {
-    if (context.nowMs() - (message.sentAtMs ?? 0) < ARRIVES_WITHIN_MS)
+    if (context.nowMs() - (message.receivedAtMs ?? message.sentAtMs ?? 0) < ARRIVES_WITHIN_MS)
       throw new UnavailableError(
         `job ${jobId} does not exist yet; the message that submits it may still arrive`,
       );

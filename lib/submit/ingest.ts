@@ -44,6 +44,8 @@ export interface IngestMessage {
   readonly body: string;
   /** The X-Ray header that the bus passes on. Jobs that name no trace of their own join this one. */
   readonly traceHeader?: string | undefined;
+  /** When the queue delivered it for the first time, in epoch milliseconds. @default - not known */
+  readonly receivedAtMs?: number | undefined;
 }
 
 /** The result of a batch. Failed messages must be delivered again. */

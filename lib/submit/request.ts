@@ -12,7 +12,7 @@ import {
 } from '../core/configuration.ts';
 import { AT_MOST_MS, DEDUPE_MS, type DedupeInput } from '../core/dedupe.ts';
 import { CONFIGURATION_LIMITS } from '../core/defaults.ts';
-import { durationMs } from '../core/duration.ts';
+import { type DurationInput, durationMs } from '../core/duration.ts';
 import { ConfigurationError, show } from '../core/errors.ts';
 import { inWords } from '../core/issues.ts';
 import {
@@ -186,7 +186,7 @@ const EXPIRE_AFTER_RULE =
   "must be a duration of 1s to 365d: whole milliseconds, or a text such as '30s' or '10m'";
 
 /** Returns the milliseconds of a duration; undefined if it is wrong. */
-function durationIn(value: number | string, least: number, most: number): number | undefined {
+function durationIn(value: DurationInput, least: number, most: number): number | undefined {
   try {
     const ms = durationMs('', value);
     return Number.isSafeInteger(ms) && ms >= least && ms <= most ? ms : undefined;
@@ -206,7 +206,7 @@ function ownExpiry(asked: number | string | undefined): Pick<JobRequest, 'expire
 const durationWithin = (least: number, most: number, rule: string) =>
   z.union([z.number(), z.string()]).refine((value) => durationIn(value, least, most) !== undefined, rule);
 
-const DEDUPE_RULE = "must be a duration of 1s to 30d: whole milliseconds, or a text such as '5s' or '1m'";
+const DEDUPE_RULE = "must be a duration of 1ms to 30d: whole milliseconds, or a text such as '5s' or '1m'";
 
 const dedupeShape = z.strictObject({
   key: keyText.min(1, 'must not be empty; leave dedupe out instead'),

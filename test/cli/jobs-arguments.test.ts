@@ -8,6 +8,7 @@ const SUBMIT = ['jobs', 'submit', 'resize'];
 const RETIME = ['jobs', 'retime', 'a', '--run-at', '2027-01-31T08:00:00Z'];
 const RUN = ['jobs', 'run', 'resize'];
 const NEXT = ['schedules', 'next', '--cron', '30 2 * * *'];
+const DEDUPED = ['jobs', 'submit', 'report', '--dedupe-key'];
 const PUT = ['schedules', 'put', 'nightly', '--cron', '30 2 * * *', '--type', 'resize'];
 
 /** The words, and what the error says. */
@@ -188,8 +189,14 @@ const CASES: readonly (readonly [readonly string[], RegExp])[] = [
   ]),
   [['drain', '--pool', '--timeout', 'soon'], /--timeout: /],
   [['drain', '--pool', '--timeout', '0ms'], /--timeout: /],
+  [[...DEDUPED, 'k', '--quiet', '5x'], /--quiet: must be a duration/],
+  [[...DEDUPED, 'k', '--quiet', '5s', '--at-most', '0s'], /--at-most: must be a duration/],
+  [[...DEDUPED, 'k', '--at-most', '5s'], /--at-most: bounds /],
+  [[...DEDUPED, 'k', '--keep', 'lst'], /--keep: must be one of/],
+  [[...DEDUPED, 'k', '--while-running', 'wait'], /--while-running: must be one of/],
+  [[...DEDUPED, 'x'.repeat(600)], /--dedupe-key: must be at most 512 bytes/],
   [['override', 'set'], /name exactly one of --pool/],
-  [['override', 'set', '--pool'], /must name maxConcurrency or weight/],
+  [['override', 'set', '--pool'], /name --max-concurrency or --weight/],
   [['override', 'set', '--pool', '--max-concurrency', '0'], /--max-concurrency: /],
   [['override', 'set', '--pool', '--max-concurrency', '1.5'], /--max-concurrency: /],
   [['override', 'set', '--pool', '--max-concurrency', 'none'], /--max-concurrency: must be a number/],
@@ -239,6 +246,8 @@ describe('words that cannot be meant', () => {
       const { code, out, error } = await fairlead(...words);
       expect(error).toMatch(says);
       expect(error.trim().split('\n').length).toBeLessThanOrEqual(2);
+      // What a shell cannot give: null, and objects of the client.
+      expect(error).not.toMatch(/got an (object|array)|null (means|removes)/);
       expect({ code, out }).toEqual({ code: 2, out: '' });
       expect(everything()).toBe(before);
       expect(open()).toBe(0);

@@ -101,6 +101,17 @@ describe('the client on AWS', () => {
     expect(closed).toHaveBeenCalledTimes(1);
   });
 
+  it('says why a server gave no answer: fetch itself says only that it failed', async () => {
+    const server = createNetServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    await new Promise((resolve) => server.close(resolve));
+    vi.stubEnv('FAIRLEAD_TABLE', undefined);
+    vi.stubEnv('FAIRLEAD_URL', `http://127.0.0.1:${port}`);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    await expect(SchedulerClient.fromEnvironment().get('a')).rejects.toThrow(/ECONNREFUSED 127\.0\.0\.1/);
+  });
+
   it('gives a request up after its time and its tries', async () => {
     // A server that takes connections and never answers.
     const server = createNetServer();

@@ -127,6 +127,16 @@ it('keeps the errors of handlers with the places in the user’s files', async (
   await expect.poll(history, { timeout: 20_000 }).toContain(`${app}/worker.ts:5:`);
 });
 
+it('says of a handler that goes on after its time that it does: nothing else would show for minutes', async () => {
+  const hung = `
+    import { worker } from 'fairlead/worker';
+    export const handler = worker({ report: () => new Promise(() => {}) });`;
+  const declared = `export default { types: { report: { timeoutMs: '1s' } } };`;
+  const { submit, said } = await devIn(await appIn({ 'worker.ts': hung, 'fairlead.config.ts': declared }));
+  await submit('report', { month: 3 });
+  await said(/! report \w{8} ignores its signal, and holds its slot/);
+});
+
 it('gives jobs the settings of their types, such as how long they may wait', async () => {
   const declared = `export default { types: { report: { expireAfter: '10m' } } };`;
   const { call, submit, jobOf } = await devIn(await appIn({ 'fairlead.config.ts': declared }));

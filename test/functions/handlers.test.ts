@@ -454,6 +454,17 @@ describe('the ingest function', () => {
     });
   });
 
+  it('gives back a cancellation that comes for the first time before its job, however old both are', async () => {
+    const time = new Date(NOW_MS - 3_600_000).toISOString();
+    const body = { id: 'e', time, 'detail-type': 'Job Cancel Requested', detail: { id: 'nobody' } };
+    const [record] = queueOf(JSON.stringify(body)).Records;
+    const attributes = { ApproximateFirstReceiveTimestamp: String(NOW_MS) };
+    const cancellation = { Records: [{ ...record, attributes }] } as unknown as SQSEvent;
+    expect(await on.finish(ingestHandler(cancellation))).toEqual({
+      batchItemFailures: [{ itemIdentifier: 'm0' }],
+    });
+  });
+
   it('gives back the messages that could not be stored', async () => {
     compose({ store: storeWith(on.store, { createJobs: () => Promise.reject(new ThrottledError('busy')) }) });
     const response = await on.finish(ingestHandler(queueOf('not JSON', requested({ type: 'resize' }))));

@@ -194,3 +194,15 @@ it.each<readonly [string, AnySchema]>([
     path: 'payload.pages[1]',
   });
 });
+
+it.each([[[]], [[{}]], [[{ message: undefined, path: undefined }]]])(
+  'takes an answer with issues for a refusal, also where the schema does not say what is wrong: %j',
+  async (issues) => {
+    const schema = { '~standard': { version: 1, vendor: 'x', validate: () => ({ issues }) } };
+    expect(await checkBySchema(schema as never, 1, 'payload')).toEqual({
+      kind: 'refused',
+      path: 'payload',
+      reason: 'its schema refuses it',
+    });
+  },
+);

@@ -18,10 +18,15 @@ function scene() {
   const deliver = (
     verb: keyof typeof VERBS,
     detail: unknown,
-    { id = `e-${made++}`, time = new Date(NOW_MS - 3_600_000).toISOString() } = {},
+    {
+      id = `e-${made++}`,
+      time = new Date(NOW_MS - 3_600_000).toISOString(),
+      receivedAtMs,
+    }: { readonly id?: string; readonly time?: string; readonly receivedAtMs?: number } = {},
     store = on.store,
   ) => {
-    const message = jobMessageOf('m', JSON.stringify({ id, time, 'detail-type': VERBS[verb], detail }));
+    const body = JSON.stringify({ id, time, 'detail-type': VERBS[verb], detail });
+    const message = jobMessageOf({ messageId: 'm', body, receivedAtMs });
     if (message === undefined) throw new Error('it is no such event');
     return on.finish(ingestJobRequests({ ...context, store }, [message]));
   };
@@ -124,6 +129,14 @@ describe('a request about a job', () => {
       expect(await reasons('e')).toEqual(['id: no job has the id "nobody"']);
     },
   );
+
+  it('that has waited long, as the job’s own request behind it may have, comes again from its first delivery on', async () => {
+    const { deliver, reasons } = scene();
+    const asked = (receivedAtMs: number) => deliver('cancel', { id: 'nobody' }, { id: 'e', receivedAtMs });
+    expect(await asked(NOW_MS)).toEqual({ failedMessageIds: ['m'], rejected: 0 });
+    expect(await asked(NOW_MS - 61_000)).toEqual({ failedMessageIds: [], rejected: 1 });
+    expect(await reasons('e')).toEqual(['id: no job has the id "nobody"']);
+  });
 
   it.each([
     ['move', undefined, ''],

@@ -1,6 +1,12 @@
 /** Objects in a bucket of S3. The SDK is loaded with the first object: most processes never meet one. */
 import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3';
-import { MisconfiguredError, RefusedError, regionMissing, UnavailableError } from '../../core/errors.ts';
+import {
+  MisconfiguredError,
+  RefusedError,
+  reasonOf,
+  regionMissing,
+  UnavailableError,
+} from '../../core/errors.ts';
 import type { ObjectPage, ObjectStore } from '../contract.ts';
 
 interface Loaded {
@@ -118,7 +124,7 @@ export class S3ObjectStore implements ObjectStore {
   /** An error of S3 as one of ours. */
   #translated(error: unknown, verb: string): Error {
     const name = error instanceof Error ? error.name : '';
-    const message = error instanceof Error ? error.message : String(error);
+    const message = reasonOf(error);
     const options = { cause: error };
     const withoutRegion = regionMissing(error, verb);
     if (withoutRegion !== undefined) return withoutRegion;

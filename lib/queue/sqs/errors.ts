@@ -1,5 +1,11 @@
 /** Turns errors of SQS into errors of the queue contract. */
-import { MisconfiguredError, RefusedError, regionMissing, UnavailableError } from '../../core/errors.ts';
+import {
+  MisconfiguredError,
+  RefusedError,
+  reasonOf,
+  regionMissing,
+  UnavailableError,
+} from '../../core/errors.ts';
 
 const MISCONFIGURATIONS: ReadonlySet<string> = new Set([
   'QueueDoesNotExist',
@@ -19,7 +25,7 @@ const THROTTLES: ReadonlySet<string> = new Set(['RequestThrottled', 'ThrottlingE
 /** Returns an error of SQS as one of ours. */
 export function translated(error: unknown, verb: string, queueUrl: string): Error {
   const name = error instanceof Error ? error.name : '';
-  const message = error instanceof Error ? error.message : String(error);
+  const message = reasonOf(error);
   const options = { cause: error };
   const withoutRegion = regionMissing(error, verb);
   if (withoutRegion !== undefined) return withoutRegion;

@@ -25,6 +25,7 @@ import { unmarshall } from '@aws-sdk/util-dynamodb';
 import {
   MisconfiguredError,
   RefusedError,
+  reasonOf,
   regionMissing,
   ThrottledError,
   UnavailableError,
@@ -484,7 +485,7 @@ const conflictError = (verb: string, tries: number, cause: unknown): ThrottledEr
 /** Returns the project's own error for an error of the SDK or the network. */
 function storeError(error: unknown, verb: string, table: string, requestKind: RequestKind): Error {
   const name = nameOf(error);
-  const message = error instanceof Error ? error.message : String(error);
+  const message = reasonOf(error);
   const options = { cause: error };
   if (THROTTLES.has(name)) {
     return new ThrottledError(`${verb}: table ${table} throttles (${message}); try again later`, options);

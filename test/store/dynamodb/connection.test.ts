@@ -9,7 +9,7 @@ const ASKED = 1_000;
 const SOCKETS = 50;
 
 /** One whose requests fail when they are let go. */
-function held() {
+function held(error: Error = Object.assign(new Error('no such host'), { code: 'ENOTFOUND' })) {
   const waiting: (() => void)[] = [];
   let atOnce = 0;
   let most = 0;
@@ -23,7 +23,7 @@ function held() {
         most = Math.max(most, atOnce);
         await new Promise<void>((resolve) => waiting.push(resolve));
         atOnce -= 1;
-        throw Object.assign(new Error('no such host'), { code: 'ENOTFOUND' });
+        throw error;
       },
     },
   });
@@ -99,4 +99,17 @@ it('names the variable that is missing where the client knows no Region', async 
     setting: 'AWS_REGION',
     message: expect.stringContaining('AWS_REGION is not set'),
   });
+});
+
+it('says why a table gave no answer that has several addresses, of which each refused', async () => {
+  const refusals = ['10.0.0.7', '10.0.0.8'].map((host) => new Error(`connect ECONNREFUSED ${host}:443`));
+  const network = held(new AggregateError(refusals));
+  const connection = new DynamoConnection({ client: network.client, table: 'jobs' });
+  const read = connection.get('v', leaderKey(0));
+  const refused = expect(read).rejects.toThrow(
+    'connect ECONNREFUSED 10.0.0.7:443; connect ECONNREFUSED 10.0.0.8:443',
+  );
+  await new Promise<void>((resolve) => setImmediate(resolve));
+  network.letGo();
+  await refused;
 });
