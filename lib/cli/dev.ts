@@ -1,6 +1,7 @@
 /** The command `dev`: the development server at a terminal. */
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
+import { textOf } from '../core/errors.ts';
 import { numberOf, UsageError } from './usage.ts';
 
 interface DevFlags {
@@ -63,7 +64,7 @@ export function addDev(
       const { DevServer } = await import('../dev/server.ts');
       const write = (line: string): void => out(`${line}\n`);
       // A handler may forget a promise or a timer. A server of a saved file goes on until the next one.
-      process.on('uncaughtException', (error) => write(`! outside an attempt: ${String(error)}`));
+      process.on('uncaughtException', (error) => write(`! outside an attempt: ${textOf(error)}`));
       try {
         const server = await DevServer.start({
           module,

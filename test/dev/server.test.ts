@@ -308,6 +308,7 @@ it('prints errors that a handler leaves behind, and goes on', async () => {
     export const handler = worker({ report: ({ month }) => {
       setTimeout(() => { throw new Error('thrown ' + month); }, 1);
       void Promise.reject(new Error('rejected ' + month));
+      setTimeout(() => { throw { toString() { throw new Error('no text'); } }; }, 1);
     } });`;
   const { submitted, out, child, ended } = commandIn(await appIn({ 'worker.ts': stray }), [
     'worker.ts',
@@ -316,8 +317,12 @@ it('prints errors that a handler leaves behind, and goes on', async () => {
   ]);
   for (const month of [1, 2]) {
     await submitted({ type: 'report', payload: { month } });
-    for (const error of [`thrown ${month}`, `rejected ${month}`])
-      await expect.poll(out).toMatch(new RegExp(`^! outside an attempt: Error: ${error}$`, 'm'));
+    for (const error of [
+      `Error: thrown ${month}`,
+      `Error: rejected ${month}`,
+      'a value that cannot be shown as text',
+    ])
+      await expect.poll(out).toMatch(new RegExp(`^! outside an attempt: ${error}$`, 'm'));
   }
   child.kill('SIGINT');
   expect(await ended).toMatch(/^0 /);
