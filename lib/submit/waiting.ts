@@ -63,24 +63,36 @@ interface Bound {
   readonly most: number;
 }
 
-/** The refusals among these jobs. A job that was stored before is not refused: its request is a repetition. */
-export async function fullFor(
-  context: CountContext,
-  jobs: readonly Job[],
-): Promise<ReadonlyMap<Job, BacklogFull>> {
+/** What the bounds say to some jobs. */
+interface Places {
+  readonly refused: ReadonlyMap<Job, BacklogFull>;
+  /** The counts that have grown by the job. */
+  readonly taken: ReadonlyMap<Job, readonly Counted[]>;
+}
+
+/** Takes a place for each of these jobs, or refuses it. A job that was stored before is not refused: its request is a repetition. */
+export async function placesFor(context: CountContext, jobs: readonly Job[]): Promise<Places> {
   const { counted } = context;
   const refused = new Map<Job, BacklogFull>();
-  if (counted === undefined) return refused;
+  const taken = new Map<Job, readonly Counted[]>();
+  if (counted === undefined) return { refused, taken };
   const types = typesByName(context.configuration);
   for (const job of jobs) {
     const bounds = job.state === 'pending' ? boundsOf(types.get(job.type), job) : [];
-    const full = bounds.length === 0 ? undefined : await takePlace(context, counted, bounds, job);
-    if (full !== undefined) refused.set(job, full);
+    if (bounds.length === 0) continue;
+    const place = await takePlace(context, counted, bounds, job);
+    if ('kind' in place) refused.set(job, place);
+    else taken.set(job, place);
   }
-  if (refused.size === 0) return refused;
+  if (refused.size === 0) return { refused, taken };
   const known = await context.store.lookUpJobs({ ids: [...refused.keys()].map(({ id }) => id) });
   for (const [at, job] of [...refused.keys()].entries()) if (known[at] !== undefined) refused.delete(job);
-  return refused;
+  return { refused, taken };
+}
+
+/** Gives back the place of a request that made no job: one that was repeated, or that another job stands for. */
+export function giveBackPlace({ taken }: Places, job: Job): void {
+  for (const count of taken.get(job) ?? []) count.waiting -= 1;
 }
 
 function boundsOf(type: JobTypeConfiguration | undefined, { fairnessKey, partition }: Job): readonly Bound[] {
@@ -98,7 +110,7 @@ async function takePlace(
   counted: CountedBacklogs,
   bounds: readonly Bound[],
   job: Job,
-): Promise<BacklogFull | undefined> {
+): Promise<BacklogFull | readonly Counted[]> {
   const counts: Counted[] = [];
   for (const bound of bounds) counts.push(await countOf(context, counted, bound));
   for (const [at, bound] of bounds.entries()) {
@@ -111,7 +123,7 @@ async function takePlace(
     return { kind: 'full', job, fairnessKey, waiting: count.waiting, maxWaiting, retryAfterMs };
   }
   for (const count of counts) count.waiting += 1;
-  return undefined;
+  return counts;
 }
 
 async function countOf(context: CountContext, counted: CountedBacklogs, bound: Bound): Promise<Counted> {

@@ -74,6 +74,20 @@ describe('a type with maxWaiting', () => {
     ]);
   });
 
+  it('does not count requests that make no job: repeated ones, and those that a waiting job stands for', async () => {
+    const on = stage({ pool: poolOf({ maxWaiting: 3 }) });
+    const put = producer(on);
+    const job = on.job();
+    const dedupe = { key: 'account-7', keep: 'last', whileRunning: 'another' } as const;
+    expect(await put(job, on.job({ dedupe }))).toEqual(['created', 'created']);
+    expect(await put(job, on.job({ dedupe }), on.job({ dedupe }))).toEqual([
+      'repeated',
+      'replaced',
+      'replaced',
+    ]);
+    expect(await put(...several(on, 2))).toEqual(['created', 'full']);
+  });
+
   it('is exceeded by several processes at most by what the others let in within a second', async () => {
     const on = stage({ pool: poolOf({ maxWaiting: 5 }) });
     const producers = [producer(on), producer(on), producer(on)];
