@@ -6,10 +6,16 @@
  * parked for their conflict key, do not count.
  */
 
-import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
+import type {
+  JobTypeConfiguration,
+  LimitConfiguration,
+  PoolConfiguration,
+  RateConfiguration,
+} from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
 import { expectedCostMs } from '../core/estimate.ts';
 import { JOB_MODES, type Job } from '../core/job.ts';
+import { limitsOf } from '../core/limits.ts';
 import { allEnded } from '../runtime/all-ended.ts';
 import type { ReadyLine } from '../store/contract/lines.ts';
 import { pagesOf } from '../store/contract/pages.ts';
@@ -206,16 +212,24 @@ async function retryAfterOf(context: CountContext, bound: Bound, { untilMs }: Co
   const { type, partition } = bound;
   const ids = [{ type: type.type, resourceId: '' }];
   const [learned] = await context.store.getEstimates({ partition, ids });
-  const slots = slotsOf(context.configuration, bound);
+  const limits = limitsOf(context.configuration, { type: type.type });
+  const slots = slotsOf(context.configuration, limits, bound);
   // Nothing starts until another declaration.
   if (slots === 0) return RETRY_AFTER_MAX_MS;
-  const costMs = expectedCostMs(undefined, learned, type.defaultCostMs) / slots;
+  const costMs = Math.max(
+    expectedCostMs(undefined, learned, type.defaultCostMs) / slots,
+    ...limits.map(({ rate }) => startEveryMs(rate)),
+  );
   const countedAgainMs = untilMs - context.nowMs();
   return Math.ceil(Math.min(RETRY_AFTER_MAX_MS, Math.max(COUNT_KEPT_MS, costMs, countedAgainMs)));
 }
 
 /** How many jobs of the type, and of the key, may run at once by the declaration. A fleet of processes counts as one slot. */
-function slotsOf({ fleets, tiers, maxConcurrency, fairness }: PoolConfiguration, bound: Bound): number {
+function slotsOf(
+  { fleets, tiers, maxConcurrency, fairness }: PoolConfiguration,
+  limits: readonly LimitConfiguration[],
+  bound: Bound,
+): number {
   const { type, fairnessKey } = bound;
   const slots = fleets
     .filter(({ types }) => types.includes(type.type))
@@ -224,9 +238,17 @@ function slotsOf({ fleets, tiers, maxConcurrency, fairness }: PoolConfiguration,
     type.maxConcurrency,
     tiers.find(({ tier }) => tier === type.tier)?.maxConcurrency,
     maxConcurrency,
+    ...limits.map(({ total }) => total),
     fairnessKey === undefined ? null : fairness.maxConcurrencyPerKey,
   ];
   return Math.min(slots, ...caps.map((cap) => cap ?? Infinity));
+}
+
+/** How often a rate lets a job start, if each job has the most units. */
+function startEveryMs(rate: RateConfiguration | undefined): number {
+  if (rate === undefined) return 0;
+  const { starts, units = null, perJob = 1, perMs } = rate;
+  return (perMs * perJob) / (starts ?? units ?? Infinity);
 }
 
 /** A refusal in words. */

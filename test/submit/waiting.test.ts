@@ -183,6 +183,19 @@ describe('who is refused', () => {
     expect(await client.submitMany([{ type: 'resize' }])).toMatchObject([{ kind: 'refused', error: full }]);
   });
 
+  it.each([
+    ['a cap', { total: 1 }, 8_000],
+    ['a rate of starts', { rate: { starts: 2, per: '1m' } }, 30_000],
+    ['a rate of units', { rate: { units: 30, perJob: 10, per: '1m' } }, 20_000],
+    ['a cap that lets nothing start', { total: 0 }, 3_600_000],
+  ])('is told to come back when %s that types share has room', async (_what, limit, retryAfterMs) => {
+    const { client } = desk({
+      pool: { ...poolOf({ maxWaiting: 1, limits: ['calls'] }), limits: { calls: limit } },
+    });
+    await client.submit({ type: 'resize' });
+    await expect(client.submit({ type: 'resize' })).rejects.toMatchObject({ retryAfterMs });
+  });
+
   it('is told to come back in an hour where nothing may start', async () => {
     const { client } = desk({ pool: poolOf({ maxWaiting: 1, maxConcurrency: 0 }) });
     await client.submit({ type: 'resize' });
