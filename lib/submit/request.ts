@@ -356,7 +356,8 @@ function refusalBySchema(
     const name = issue.keys[0] ?? '';
     return {
       field: joinPath(prefix, [...issue.path, name]),
-      reason: unknownField(name),
+      // Records such as keys take any name but the reserved ones, so only dedupe has fields below those of the request.
+      reason: unknownField(name, issue.path[0] === 'dedupe' ? Object.keys(dedupeShape.shape) : undefined),
     };
   }
   const value = valueAt(entry, issue.path);
