@@ -177,8 +177,8 @@ export const namedRecords = ({
 });
 
 /** A whole number from `least` to `most`. Every failure has the same message. */
-export const wholeNumber = (least: number, most: number) => {
-  const error = `must be a whole number from ${least} to ${most}`;
+export const wholeNumber = (least: number, most: number, wayOut = '') => {
+  const error = `must be a whole number from ${least} to ${most}${wayOut}`;
   return z.int(error).min(least, error).max(most, error);
 };
 

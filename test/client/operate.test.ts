@@ -482,6 +482,14 @@ describe('overriding', () => {
     expect(equal).not.toHaveProperty('aboveDeclared');
   });
 
+  it('of 0 is refused, with the way to let nothing start', async () => {
+    const { client } = desk();
+    for (const scope of [{ type: 'resize' }, { fairnessKey: 'acme' }])
+      await expect(client.override(scope, { maxConcurrency: 0, for: '10m' })).rejects.toThrow(
+        'change.maxConcurrency: must be a whole number from 1 to 1000000; a pause lets nothing start (got 0)',
+      );
+  });
+
   it('keeps what is not named', async () => {
     const { client } = desk();
     const scope = { fairnessKey: 'tenant-a' };
