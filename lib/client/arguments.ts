@@ -115,7 +115,9 @@ const endFields = {
   reason: text(CLIENT_LIMITS.reasonBytes).min(1, 'must not be empty; leave it out').optional(),
 };
 const filter = { type: name.optional(), fairnessKey: fairnessKey.optional(), tags: tagsRecord.optional() };
-const capOrNone = wholeNumber(1, CLIENT_LIMITS.maxConcurrency).nullable().optional();
+const capOrNone = wholeNumber(1, CLIENT_LIMITS.maxConcurrency, '; a pause lets nothing start')
+  .nullable()
+  .optional();
 const weightOrNone = z.number().positive().max(CLIENT_LIMITS.weight).nullable().optional();
 const scopes = [
   z.literal('pool'),

@@ -13,6 +13,7 @@ import {
   drain,
   partitionsOf,
   readControls,
+  requireShares,
   withDeclared,
 } from '../operate/controls.ts';
 import { type DispatchersView, readDispatchers } from '../operate/dispatchers.ts';
@@ -654,6 +655,7 @@ export class StoreClient<Declared extends Jobs = Jobs> {
     if (weight !== undefined && (named === 'pool' || !('fairnessKey' in named))) {
       throw new ValidationError('change.weight', 'only a fairness key has a weight; name one as the scope');
     }
+    requireShares(named, maxConcurrency, configuration);
     const control = await this.#control(named, { weight, maxConcurrency, forMs, reason }, rest);
     return withDeclared(configuration, control);
   }

@@ -10,7 +10,7 @@ import type { Control } from './capacity.ts';
 import type { PoolConfiguration } from './configuration.ts';
 import { ConfigurationError } from './errors.ts';
 import { type LoanBalance, NO_LOANS, shareCap } from './lending.ts';
-import { declaredCaps, ruleOf, withCaps } from './scope.ts';
+import { declaredCaps, isKeyOfLimit, ruleOf, withCaps } from './scope.ts';
 
 /**
  * Returns a 32-bit hash of a text, evenly spread even for texts that differ in one digit. Two lanes multiply and xor
@@ -154,6 +154,19 @@ export function requireSplittable(configuration: PoolConfiguration): void {
       `Raise it to at least ${partitions * least}, or declare at most ${Math.floor(cap / least)} partitions.`,
     );
   }
+}
+
+/**
+ * Returns the least cap that an operator may set for a scope. A lower one would leave a partition without a share, and its jobs would
+ * wait for ever, unless it can borrow one: what a fleet's override takes away is not lent, and neither is a key of a limit.
+ *
+ * @param scope - as text
+ */
+export function leastOverride(scope: string, configuration: PoolConfiguration): number {
+  const { partitions, lending } = configuration;
+  const { isDivided, control } = ruleOf(scope, configuration);
+  const isLent = control === 'instead' && lending?.maxBorrowed !== 0 && !isKeyOfLimit(scope);
+  return isDivided && !isLent ? partitions : 1;
 }
 
 /**

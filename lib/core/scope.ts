@@ -303,6 +303,12 @@ export function ruleOf(
   return scope.key !== undefined && keyedBy === undefined ? CAP_KINDS.fairnessKey : CAP_KINDS.limit;
 }
 
+/** Whether the text is the scope of one key of a limit. */
+export function isKeyOfLimit(text: string): boolean {
+  const scope = parseScope(text);
+  return typeof scope === 'object' && 'limit' in scope && scope.key !== undefined;
+}
+
 /** A cap of a declaration that partitions divide; null: no cap is declared. */
 export interface DeclaredCap {
   readonly scope: string;

@@ -2,7 +2,8 @@
 
 import type { Control } from '../core/capacity.ts';
 import type { PoolConfiguration } from '../core/configuration.ts';
-import { homePartitionsOf } from '../core/partition.ts';
+import { ValidationError } from '../core/errors.ts';
+import { homePartitionsOf, leastOverride } from '../core/partition.ts';
 import { declaredCapOf, isInScope, printScope, type Scope } from '../core/scope.ts';
 import type { DeclaredPool } from '../declaration/codec.ts';
 import type { JobQueue } from '../queue/contract.ts';
@@ -86,6 +87,20 @@ export async function changeControl(
     outcomes.map((outcome) => outcome.control),
   );
   return { kind: outcomes.every(({ kind }) => kind === 'changed') ? 'changed' : 'superseded', control };
+}
+
+/** Refuses an override that leaves a partition without a share. @throws ValidationError */
+export function requireShares(
+  scope: Scope,
+  maxConcurrency: number | null | undefined,
+  configuration: PoolConfiguration,
+): void {
+  const least = leastOverride(printScope(scope), configuration);
+  if (typeof maxConcurrency !== 'number' || maxConcurrency >= least) return;
+  throw new ValidationError(
+    'change.maxConcurrency',
+    `leaves some of the ${configuration.partitions} partitions without a share, and their jobs would wait for ever (got ${maxConcurrency}); name at least ${least}, or pause the scope`,
+  );
 }
 
 /** A control after a change. */

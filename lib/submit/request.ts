@@ -177,8 +177,8 @@ export const namedRecords = ({
 });
 
 /** A whole number from `least` to `most`. Every failure has the same message. */
-export const wholeNumber = (least: number, most: number) => {
-  const error = `must be a whole number from ${least} to ${most}`;
+export const wholeNumber = (least: number, most: number, wayOut = '') => {
+  const error = `must be a whole number from ${least} to ${most}${wayOut}`;
   return z.int(error).min(least, error).max(most, error);
 };
 
@@ -356,7 +356,8 @@ function refusalBySchema(
     const name = issue.keys[0] ?? '';
     return {
       field: joinPath(prefix, [...issue.path, name]),
-      reason: unknownField(name),
+      // Records such as keys take any name but the reserved ones, so only dedupe has fields below those of the request.
+      reason: unknownField(name, issue.path[0] === 'dedupe' ? Object.keys(dedupeShape.shape) : undefined),
     };
   }
   const value = valueAt(entry, issue.path);

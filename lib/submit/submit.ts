@@ -14,7 +14,7 @@ import { type ReadyLine, readyLineName } from '../store/contract/lines.ts';
 import type { CreateOutcome } from '../store/contract/requests.ts';
 import type { SubmitStore } from '../store/contract/verbs.ts';
 import { type Deduplicated, mergeOnly, storeDeduped } from './dedupe.ts';
-import { type BacklogFull, type CountedBacklogs, fullFor } from './waiting.ts';
+import { type BacklogFull, type CountedBacklogs, giveBackPlace, placesFor } from './waiting.ts';
 
 /**
  * Milliseconds after which a submitter announces a line again. A pass removes an empty line only if it was last
@@ -205,7 +205,8 @@ export async function submit(
     store(),
 ): Promise<readonly SubmitOutcome[]> {
   if (jobs.length === 0) return [];
-  const refused = await fullFor(context, jobs);
+  const places = await placesFor(context, jobs);
+  const { refused } = places;
   const admitted = refused.size === 0 ? jobs : jobs.filter((job) => !refused.has(job));
   const outcomes = new Map<Job, SubmitOutcome>(refused);
   for (const job of refused.keys()) {
@@ -221,7 +222,9 @@ export async function submit(
     });
     for (const [at, outcome] of stored.entries()) {
       const job = admitted[at];
-      if (job !== undefined) outcomes.set(job, withPayloadOf(job, outcome));
+      if (job === undefined) continue;
+      if (outcome.kind !== 'created') giveBackPlace(places, job);
+      outcomes.set(job, withPayloadOf(job, outcome));
     }
   }
   return jobs.flatMap((job) => outcomes.get(job) ?? []);

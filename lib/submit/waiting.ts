@@ -6,10 +6,16 @@
  * parked for their conflict key, do not count.
  */
 
-import type { JobTypeConfiguration, PoolConfiguration } from '../core/configuration.ts';
+import type {
+  JobTypeConfiguration,
+  LimitConfiguration,
+  PoolConfiguration,
+  RateConfiguration,
+} from '../core/configuration.ts';
 import { typesByName } from '../core/conflict.ts';
 import { expectedCostMs } from '../core/estimate.ts';
 import { JOB_MODES, type Job } from '../core/job.ts';
+import { limitsOf } from '../core/limits.ts';
 import { allEnded } from '../runtime/all-ended.ts';
 import type { ReadyLine } from '../store/contract/lines.ts';
 import { pagesOf } from '../store/contract/pages.ts';
@@ -63,24 +69,36 @@ interface Bound {
   readonly most: number;
 }
 
-/** The refusals among these jobs. A job that was stored before is not refused: its request is a repetition. */
-export async function fullFor(
-  context: CountContext,
-  jobs: readonly Job[],
-): Promise<ReadonlyMap<Job, BacklogFull>> {
+/** What the bounds say to some jobs. */
+interface Places {
+  readonly refused: ReadonlyMap<Job, BacklogFull>;
+  /** The counts that have grown by the job. */
+  readonly taken: ReadonlyMap<Job, readonly Counted[]>;
+}
+
+/** Takes a place for each of these jobs, or refuses it. A job that was stored before is not refused: its request is a repetition. */
+export async function placesFor(context: CountContext, jobs: readonly Job[]): Promise<Places> {
   const { counted } = context;
   const refused = new Map<Job, BacklogFull>();
-  if (counted === undefined) return refused;
+  const taken = new Map<Job, readonly Counted[]>();
+  if (counted === undefined) return { refused, taken };
   const types = typesByName(context.configuration);
   for (const job of jobs) {
     const bounds = job.state === 'pending' ? boundsOf(types.get(job.type), job) : [];
-    const full = bounds.length === 0 ? undefined : await takePlace(context, counted, bounds, job);
-    if (full !== undefined) refused.set(job, full);
+    if (bounds.length === 0) continue;
+    const place = await takePlace(context, counted, bounds, job);
+    if ('kind' in place) refused.set(job, place);
+    else taken.set(job, place);
   }
-  if (refused.size === 0) return refused;
+  if (refused.size === 0) return { refused, taken };
   const known = await context.store.lookUpJobs({ ids: [...refused.keys()].map(({ id }) => id) });
   for (const [at, job] of [...refused.keys()].entries()) if (known[at] !== undefined) refused.delete(job);
-  return refused;
+  return { refused, taken };
+}
+
+/** Gives back the place of a request that made no job: one that was repeated, or that another job stands for. */
+export function giveBackPlace({ taken }: Places, job: Job): void {
+  for (const count of taken.get(job) ?? []) count.waiting -= 1;
 }
 
 function boundsOf(type: JobTypeConfiguration | undefined, { fairnessKey, partition }: Job): readonly Bound[] {
@@ -98,7 +116,7 @@ async function takePlace(
   counted: CountedBacklogs,
   bounds: readonly Bound[],
   job: Job,
-): Promise<BacklogFull | undefined> {
+): Promise<BacklogFull | readonly Counted[]> {
   const counts: Counted[] = [];
   for (const bound of bounds) counts.push(await countOf(context, counted, bound));
   for (const [at, bound] of bounds.entries()) {
@@ -111,7 +129,7 @@ async function takePlace(
     return { kind: 'full', job, fairnessKey, waiting: count.waiting, maxWaiting, retryAfterMs };
   }
   for (const count of counts) count.waiting += 1;
-  return undefined;
+  return counts;
 }
 
 async function countOf(context: CountContext, counted: CountedBacklogs, bound: Bound): Promise<Counted> {
@@ -194,16 +212,24 @@ async function retryAfterOf(context: CountContext, bound: Bound, { untilMs }: Co
   const { type, partition } = bound;
   const ids = [{ type: type.type, resourceId: '' }];
   const [learned] = await context.store.getEstimates({ partition, ids });
-  const slots = slotsOf(context.configuration, bound);
+  const limits = limitsOf(context.configuration, { type: type.type });
+  const slots = slotsOf(context.configuration, limits, bound);
   // Nothing starts until another declaration.
   if (slots === 0) return RETRY_AFTER_MAX_MS;
-  const costMs = expectedCostMs(undefined, learned, type.defaultCostMs) / slots;
+  const costMs = Math.max(
+    expectedCostMs(undefined, learned, type.defaultCostMs) / slots,
+    ...limits.map(({ rate }) => startEveryMs(rate)),
+  );
   const countedAgainMs = untilMs - context.nowMs();
   return Math.ceil(Math.min(RETRY_AFTER_MAX_MS, Math.max(COUNT_KEPT_MS, costMs, countedAgainMs)));
 }
 
 /** How many jobs of the type, and of the key, may run at once by the declaration. A fleet of processes counts as one slot. */
-function slotsOf({ fleets, tiers, maxConcurrency, fairness }: PoolConfiguration, bound: Bound): number {
+function slotsOf(
+  { fleets, tiers, maxConcurrency, fairness }: PoolConfiguration,
+  limits: readonly LimitConfiguration[],
+  bound: Bound,
+): number {
   const { type, fairnessKey } = bound;
   const slots = fleets
     .filter(({ types }) => types.includes(type.type))
@@ -212,9 +238,17 @@ function slotsOf({ fleets, tiers, maxConcurrency, fairness }: PoolConfiguration,
     type.maxConcurrency,
     tiers.find(({ tier }) => tier === type.tier)?.maxConcurrency,
     maxConcurrency,
+    ...limits.map(({ total }) => total),
     fairnessKey === undefined ? null : fairness.maxConcurrencyPerKey,
   ];
   return Math.min(slots, ...caps.map((cap) => cap ?? Infinity));
+}
+
+/** How often a rate lets a job start, if each job has the most units. */
+function startEveryMs(rate: RateConfiguration | undefined): number {
+  if (rate === undefined) return 0;
+  const { starts, units = null, perJob = 1, perMs } = rate;
+  return (perMs * perJob) / (starts ?? units ?? Infinity);
 }
 
 /** A refusal in words. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ConflictError, NotFoundError } from '../../lib/client/errors.ts';
-import { resolveConfiguration } from '../../lib/core/defaults.ts';
+import { LENDING_DEFAULTS, resolveConfiguration } from '../../lib/core/defaults.ts';
 import { ThrottledError, UnavailableError } from '../../lib/core/errors.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
 import { settingsOf } from '../fixtures/controls.ts';
@@ -482,6 +482,14 @@ describe('overriding', () => {
     expect(equal).not.toHaveProperty('aboveDeclared');
   });
 
+  it('of 0 is refused, with the way to let nothing start', async () => {
+    const { client } = desk();
+    for (const scope of [{ type: 'resize' }, { fairnessKey: 'acme' }])
+      await expect(client.override(scope, { maxConcurrency: 0, for: '10m' })).rejects.toThrow(
+        'change.maxConcurrency: must be a whole number from 1 to 1000000; a pause lets nothing start (got 0)',
+      );
+  });
+
   it('keeps what is not named', async () => {
     const { client } = desk();
     const scope = { fairnessKey: 'tenant-a' };
@@ -496,6 +504,33 @@ describe('overriding', () => {
       maxConcurrency: 3,
     });
     expect(await client.resume(scope)).toMatchObject({ paused: false, maxConcurrency: 3 });
+  });
+
+  it('is refused where partitions would have no share of it, and can borrow none', async () => {
+    const { anotherClient, configuration } = desk();
+    const limits = [
+      { limit: 'org', keyedBy: 'org', total: null, perKey: 8 },
+      { limit: 'calls', total: 8, perKey: 8 },
+    ];
+    const several = { ...configuration, partitions: 4, limits };
+    const client = anotherClient({ configuration: several });
+    const less = { maxConcurrency: 3 };
+    for (const scope of [{ fleet: 'images' }, { limit: 'org', key: 'acme' }]) {
+      await expect(client.override(scope, less)).rejects.toThrow(
+        'change.maxConcurrency: leaves some of the 4 partitions without a share, and their jobs would wait for ever (got 3); name at least 4, or pause the scope',
+      );
+      expect(await client.override(scope, { maxConcurrency: 4 })).toMatchObject({ maxConcurrency: 4 });
+      expect(await client.override(scope, { maxConcurrency: null })).toMatchObject({ paused: false });
+    }
+    // A key of its own belongs to one partition, and the others borrow.
+    const borrowed = ['pool', { type: 'resize' }, { limit: 'calls' }] as const;
+    for (const scope of [...borrowed, { fairnessKey: 'a' }, { limit: 'calls', key: 'a' }])
+      expect(await client.override(scope, less)).toMatchObject(less);
+    const alone = anotherClient({
+      configuration: { ...several, lending: { ...LENDING_DEFAULTS, maxBorrowed: 0 } },
+    });
+    for (const scope of borrowed)
+      await expect(alone.override(scope, less)).rejects.toThrow('without a share');
   });
 
   it('of a pool with several partitions says the whole cap to each partition, which takes its share of it', async () => {

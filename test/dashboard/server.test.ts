@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { buildPage } from '../../build-page.ts';
+import { maskOf } from '../../lib/dashboard/mask.ts';
 import type { DashboardOptions } from '../../lib/dashboard/server.ts';
 import { desk } from '../client/desk.ts';
 import { served } from './scene.ts';
@@ -194,6 +195,23 @@ describe('the server', () => {
     const [dead] = (await get('/api/dead-letters')).jobs;
     expect(dead.error).toMatchObject({ name: 'E', message: 'postgres://u:•••@db/x' });
     expect(dead.error.stack.split('\n')).toHaveLength(8);
+  });
+});
+
+describe('hidden secrets', () => {
+  it.each([
+    ['a word without an end', 'x'.repeat(65_000)],
+    ['a name again and again', 'token'.repeat(13_000)],
+    ['a name before many blanks', `token${' '.repeat(65_000)}`],
+    ['quotes that never close', 'token:"\\x'.repeat(6_500)],
+  ])('are looked for in time that grows with the text: %s', (_what, text) => {
+    const beganMs = performance.now();
+    expect(
+      maskOf(['iban', 'my key'])({ payload: text, error: { message: `${text} token=abc` } }),
+    ).toMatchObject({
+      error: { message: expect.not.stringContaining('abc') },
+    });
+    expect(performance.now() - beganMs).toBeLessThan(1_000);
   });
 });
 

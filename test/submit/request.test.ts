@@ -143,6 +143,12 @@ const BAD_JOBS: readonly Bad[] = [
     /deep/,
   ],
   ['an unknown field', job({ colour: 'red' }), 'colour', /unknown field "colour"/],
+  [
+    'an unknown field of dedupe',
+    job({ dedupe: { key: 'k', keeps: 'last' } }),
+    'dedupe.keeps',
+    /Did you mean "keep"\? Known here: key, keep, quiet, atMost, whileRunning$/,
+  ],
   ["the item's own version", job({ version: 99 }), 'version', /unknown field/],
   ['runAtMs', job({ runAtMs: NOW_MS }), 'runAtMs', /unknown field/],
   ['__proto__', withText('"__proto__":{"priority":10}'), '__proto__', /unknown field/],

@@ -74,6 +74,20 @@ describe('a type with maxWaiting', () => {
     ]);
   });
 
+  it('does not count requests that make no job: repeated ones, and those that a waiting job stands for', async () => {
+    const on = stage({ pool: poolOf({ maxWaiting: 3 }) });
+    const put = producer(on);
+    const job = on.job();
+    const dedupe = { key: 'account-7', keep: 'last', whileRunning: 'another' } as const;
+    expect(await put(job, on.job({ dedupe }))).toEqual(['created', 'created']);
+    expect(await put(job, on.job({ dedupe }), on.job({ dedupe }))).toEqual([
+      'repeated',
+      'replaced',
+      'replaced',
+    ]);
+    expect(await put(...several(on, 2))).toEqual(['created', 'full']);
+  });
+
   it('is exceeded by several processes at most by what the others let in within a second', async () => {
     const on = stage({ pool: poolOf({ maxWaiting: 5 }) });
     const producers = [producer(on), producer(on), producer(on)];
@@ -167,6 +181,19 @@ describe('who is refused', () => {
     await expect(client.submit({ type: 'resize' })).rejects.toMatchObject(full);
     await expect(client.run({ type: 'resize' })).rejects.toMatchObject(full);
     expect(await client.submitMany([{ type: 'resize' }])).toMatchObject([{ kind: 'refused', error: full }]);
+  });
+
+  it.each([
+    ['a cap', { total: 1 }, 8_000],
+    ['a rate of starts', { rate: { starts: 2, per: '1m' } }, 30_000],
+    ['a rate of units', { rate: { units: 30, perJob: 10, per: '1m' } }, 20_000],
+    ['a cap that lets nothing start', { total: 0 }, 3_600_000],
+  ])('is told to come back when %s that types share has room', async (_what, limit, retryAfterMs) => {
+    const { client } = desk({
+      pool: { ...poolOf({ maxWaiting: 1, limits: ['calls'] }), limits: { calls: limit } },
+    });
+    await client.submit({ type: 'resize' });
+    await expect(client.submit({ type: 'resize' })).rejects.toMatchObject({ retryAfterMs });
   });
 
   it('is told to come back in an hour where nothing may start', async () => {
