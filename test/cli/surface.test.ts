@@ -3,7 +3,7 @@
 import { tmpdir } from 'node:os';
 import type { Command } from 'commander';
 import stringWidth from 'string-width';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { programFor, type Surroundings } from '../../lib/cli/program.ts';
 import { AbortError } from '../../lib/client/errors.ts';
 import { EnvironmentError } from '../../lib/core/errors.ts';
@@ -13,6 +13,9 @@ import { aRejection } from '../fixtures/factories/rejection.ts';
 import { aWorkerRecord } from '../fixtures/factories/worker.ts';
 import { type Counter, counter, fileOf } from './desk.ts';
 import { fairlead } from './run.ts';
+
+// Tables of the longest texts take seconds to draw and to measure, and more on a busy machine.
+vi.setConfig({ testTimeout: 180_000 });
 
 /** Every command that does something, by its words. */
 function commandsOf(
