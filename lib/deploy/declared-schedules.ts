@@ -65,10 +65,24 @@ export function checkDeclaredSchedules(
       if ('spec' in parsed) return [id, parsed.spec] as const;
       const { field, problem, value, wayOut } = parsed.refusal;
       const path = `schedules.${id}${field === '' ? '' : `.${field}`}`;
-      throw new ConfigurationError(path, value, problem, wayOut === '' ? 'See docs/schedules.md.' : wayOut);
+      throw new ConfigurationError(
+        path,
+        value ?? valueAt(request, field),
+        problem,
+        wayOut === '' ? 'See docs/schedules.md.' : wayOut,
+      );
     }),
   );
 }
+
+/** Returns the value of a field, such as `units.openai`; undefined if there is none. */
+const valueAt = (request: unknown, field: string): unknown =>
+  field
+    .split('.')
+    .reduce<unknown>(
+      (value, name) => (value as Readonly<Record<string, unknown>> | undefined)?.[name],
+      request,
+    );
 
 /**
  * Decodes and checks the schedules of a deployment.

@@ -101,6 +101,13 @@ describe('a deployment', () => {
     expect(ids()).toEqual(['b']);
   });
 
+  it('shows what a wrong field has', async () => {
+    const { deploy } = scene();
+    await expect(deploy({ a: { ...HOURLY, timeZone: 'Europe/Berlin' } })).rejects.toMatchObject({
+      message: 'schedules.a.timeZone: is not a field of a schedule, got "Europe/Berlin". Leave it out.',
+    });
+  });
+
   it('refuses a bad schedule before anything is declared', async () => {
     const { on, deploy, ids } = scene();
     await expect(deploy({ a: HOURLY, b: { cron: '0 0 30 2 *', type: 'resize' } })).rejects.toMatchObject({
