@@ -110,7 +110,7 @@ ${markdownTable([ROW_HEAD, ...rows.map(rowCells)])}
 Write and read units are for each job. *Start* is the time from the request to the first line of the handler. In a saturated pool it is the wait in the
 backlog, so compare it in rows with free slots. Rows with an option say what it adds to the row of the same load without it: a tag that is searchable, a
 job that is listed when it has finished, and a step that is done are one write unit each, \`expireAfter\` is two. A job with a dedupe key that no other has costs three
-write units and two read units. A rate of all jobs, of starts or of units, costs a tenth of a write unit, and a rate of each key 0.4.
+write units and two read units. A rate of all jobs, of starts or of units, costs less than a tenth of a write unit, and a rate of each key 0.3.
 A tag alone, and schemas, cost nothing. Statistics are one write
 unit a partition and minute ($0.03 a month if something happens in each minute), and make what each commit writes some 100 bytes longer.
 ${rate}

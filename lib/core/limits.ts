@@ -67,10 +67,9 @@ export function limitsOf(
   configuration: Pick<PoolConfiguration, 'limits' | 'types'>,
   job: Pick<ReservedJob, 'type' | 'limits'>,
 ): readonly LimitConfiguration[] {
-  const { limits } = configuration;
-  if (limits === undefined) return [];
+  // planted: limits-as-reserved-2
   const names = limitsCounting(configuration, job).map(({ limit }) => limit);
-  return limits.filter(({ limit }) => names.includes(limit));
+  return configuration.limits?.filter(({ limit }) => names.includes(limit)) ?? [];
 }
 
 /** A job as the keys of limits see it. */
@@ -326,6 +325,7 @@ export class LimitGates {
     const ofType = this.#ofType[type] ?? [];
     // planted: limits-as-declared-now
     if (reserved.limits === undefined) return ofType;
+    // planted: limits-as-reserved
     return [...new Set([...ofType, ...this.#numbersIn(reserved.limits)])];
   }
 

@@ -17,7 +17,7 @@ export interface Network {
   /** The store answers nobody until then. */
   readonly outageUntilMs: () => number;
   readonly trace: (line: string) => void;
-  readonly onCall: (name: string) => void;
+  readonly onCall: (name: string, verb: string, node: Caller, parameters: readonly unknown[]) => void;
   /** A call as this process makes it now: what is applied later is what it asked for. */
   readonly as: (node: Caller, apply: Verb) => Verb;
   /** A request has reached its service, for the first time. */
@@ -100,7 +100,7 @@ async function call(
 ): Promise<unknown> {
   const { plan, time, faults, trace } = network;
   const name = node.nameCall(verb);
-  network.onCall(name);
+  network.onCall(name, verb, node, parameters);
   const random = faults.randomOf(name);
   const batch = batchOf(verb, parameters);
   const fault = faults.draw(

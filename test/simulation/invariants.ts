@@ -34,6 +34,7 @@ import { BLOCKED_PREFIX, blockedLineName } from '../../lib/store/table/schema.ts
 import { Chronicle } from './chronicle.ts';
 import { type Loaded, Order, type OrderBounds } from './order.ts';
 import type { PlannedJob } from './plan.ts';
+import { keyOf, Rates } from './rates.ts';
 import { Starvation, Turns } from './starvation.ts';
 import { Versions } from './versions.ts';
 
@@ -153,6 +154,15 @@ const SWEEP_STEPS = 128;
 /** A process that cannot look believes what it has read; but it is told by whatever it works with. */
 const OUTDATED_MAX_MS = 5 * 60_000;
 
+/** What a node read of a partition. */
+interface Load {
+  readonly atMs: number;
+  /** The declaration of which the partition knew. */
+  readonly told: number;
+  readonly controls: ReadonlyMap<string, Control>;
+  readonly loaded: Loaded;
+}
+
 /** What a job in flight counts in. */
 type Scopes = readonly (readonly [scope: string, name: string])[];
 
@@ -160,8 +170,6 @@ export interface InvariantsOptions {
   readonly configuration: PoolConfiguration;
   /** Other ones are declared while this runs. */
   readonly isRedeployed: boolean;
-  /** Deployments change the number of partitions, or what they share. */
-  readonly sharesChange: boolean;
   readonly partitions: readonly number[];
   readonly nowMs: () => number;
   readonly skewMaxMs: number;
@@ -209,8 +217,6 @@ export class Invariants {
   /** The greatest cap and every weight that operators have ever put, by scope. */
   readonly #loosestCaps = new Map<string, number>();
   readonly #weights = new Map<string, number[]>();
-  /** By node and partition: the controls that its last load showed. */
-  readonly #controlsAtLoad = new Map<string, ReadonlyMap<string, Control>>();
   /** By scope, then by name. */
   readonly #held = {
     item: new Map<string, Map<string, number>>(),
@@ -221,8 +227,6 @@ export class Invariants {
   /** Moves that were asked for, by the version that was seen. */
   readonly #movesAsked = new Set<string>();
   readonly #executions = new Set<Execution>();
-  /** By limit, or limit and key: when handlers began, within the last window. */
-  readonly #starts = new Map<string, readonly (readonly [atMs: number, amount: number])[]>();
   /** Jobs that are claimed or run, by what their items say. */
   readonly #active = new Map<string, Job>();
   /** What they, and what really runs, were counted in when they began. */
@@ -241,19 +245,16 @@ export class Invariants {
   #outage: { readonly fromMs: number; readonly untilMs: number } = { fromMs: 0, untilMs: 0 };
   /** By partition: since when losses are held back, as the last commit says. */
   readonly #heldBackSinceMs = new Map<number, number>();
-  /** When a node last read the partition. */
-  readonly #loadedAtMs = new Map<string, number>();
-  /** By node and partition: the declaration that the partition was told of when it read it last. */
-  readonly #toldAtLoad = new Map<string, number>();
-  /** By batch: the same, of whoever reserved it. */
-  readonly #toldBefore = new Map<string, number>();
   /** By node and partition: what it read last. */
-  readonly #loaded = new Map<string, Loaded>();
-  /** By commit: who sent it. */
-  readonly #committers = new WeakMap<Commit, string>();
+  readonly #loads = new Map<string, Load>();
+  /** By batch: the declaration of which the partition was told when the pass that reserved it read the partition. */
+  readonly #toldBefore = new Map<string, number>();
+  /** By commit: who sent it, and what it had read by then. The commit may arrive after its sender has read the partition again. */
+  readonly #committers = new WeakMap<Commit, { readonly node: string; readonly load: Load | undefined }>();
   /** By batch: who reserved it. */
   readonly #plannedBy = new Map<string, string>();
   readonly #order: Order;
+  readonly #rates: Rates;
   readonly #starvation: Starvation;
   readonly #turns: Turns | undefined;
   readonly #chronicle = new Chronicle((what) => this.#violated('historyTold', what));
@@ -270,6 +271,11 @@ export class Invariants {
     this.#options = options;
     const { configuration, orderBounds, nowMs, skewMaxMs, partitions } = options;
     this.versions = new Versions(configuration);
+    this.#rates = new Rates({
+      versions: this.versions,
+      nowMs,
+      violated: (what) => this.#violated('caps', what),
+    });
     this.#starvation = new Starvation({
       configurations: () => this.versions.since(undefined),
       nowMs,
@@ -332,32 +338,8 @@ export class Invariants {
     const stored = this.#store?.inspectJob(execution.job.id);
     if (stored !== undefined && JSON.stringify(stored.payload) !== JSON.stringify(execution.job.payload))
       this.#violated('dedupeKept', `${execution.job.id} begins with a payload that was replaced`);
-    this.#checkRates(execution.job);
+    this.#rates.onStart(execution.job);
     this.goOn(execution);
-  }
-
-  /** Counts the first line of a handler in the rates of its type. While partitions share them anew, they are not promised. */
-  #checkRates(job: Job): void {
-    const configuration = this.versions.under(job.claim?.declared);
-    if (this.#options.sharesChange) return;
-    const nowMs = this.#options.nowMs();
-    const { limits: names = [] } = configuration.types.find(({ type }) => type === job.type) ?? {};
-    for (const { limit, keyedBy, rate } of configuration.limits ?? []) {
-      if (rate === undefined || !names.includes(limit)) continue;
-      const counted: readonly (readonly [string, number | null])[] = [
-        [limit, rate.units ?? rate.starts],
-        [JSON.stringify([limit, keyOf(job, keyedBy)]), rate.perKey],
-      ];
-      const amount = rate.perJob === undefined ? 1 : (job.units?.[limit] ?? rate.perJob);
-      for (const [name, most] of counted) {
-        const before = (this.#starts.get(name) ?? []).filter(([atMs]) => atMs > nowMs - rate.perMs);
-        this.#starts.set(name, [...before, [nowMs, amount]]);
-        const sum = before.reduce((total, [, each]) => total + each, amount);
-        // A job with more units than the whole rate allows since a deployment starts alone.
-        if (before.length > 0 && sum > (most ?? Infinity))
-          this.#violated('caps', `${name} saw ${sum} of ${most} within a window, with ${job.id}`);
-      }
-    }
   }
 
   /** A handler that stood still with its process runs again. */
@@ -528,6 +510,13 @@ export class Invariants {
       this.#violated('fencing', `${node} was superseded, and no later life of its name had begun`);
   }
 
+  /** A node sends a request, which may arrive much later. */
+  onSent(verb: string, node: string, parameters: readonly unknown[]): void {
+    if (verb !== 'commit') return;
+    const { partition, commit } = parameters[0] as RequestOf<'commit'>;
+    this.#committers.set(commit, { node, load: this.#loads.get(`${node}/${partition}`) });
+  }
+
   /** A node's request has reached its service. */
   onVerb(verb: string, node: string, parameters: readonly unknown[]): void {
     if (OPENING.has(verb)) this.#openedAtMs = this.#options.nowMs();
@@ -537,16 +526,13 @@ export class Invariants {
         // A dispatcher that only looks, as where it counts what waits, reads no ledgers.
         if (asked.withoutLedgers === true) break;
         const { partition } = asked;
-        const name = `${node}/${partition}`;
-        this.#loadedAtMs.set(name, this.#options.nowMs());
-        this.#toldAtLoad.set(name, this.#view(partition).declared ?? 0);
-        this.#controlsAtLoad.set(name, new Map(this.#view(partition).controls));
-        this.#loaded.set(name, this.#order.loaded(this.#view(partition)));
-        break;
-      }
-      case 'commit': {
-        const { commit } = parameters[0] as RequestOf<'commit'>;
-        this.#committers.set(commit, node);
+        const view = this.#view(partition);
+        this.#loads.set(`${node}/${partition}`, {
+          atMs: this.#options.nowMs(),
+          told: view.declared ?? 0,
+          controls: new Map(view.controls),
+          loaded: this.#order.loaded(view),
+        });
         break;
       }
       case 'changeControl': {
@@ -572,7 +558,7 @@ export class Invariants {
 
   /** A dispatcher has nothing more to do for now: nothing may start that it knows of. */
   onDone(node: string, partition: number): void {
-    const loaded = this.#loaded.get(`${node}/${partition}`);
+    const loaded = this.#loads.get(`${node}/${partition}`)?.loaded;
     const view = this.#view(partition);
     // Another one may be at work by now.
     if (loaded === undefined || view.summary.version !== loaded.version) return;
@@ -685,7 +671,7 @@ export class Invariants {
     const heldBackSinceMs = this.#heldBackSinceMs.get(job.partition) ?? Infinity;
     if (this.#options.nowMs() - heldBackSinceMs >= HELD_BACK_MAX_MS - CLOCK_SKEW_MAX_MS) return;
     const { fromMs, untilMs } = this.#outage;
-    const sinceMs = (this.#loadedAtMs.get(`${node}/${job.partition}`) ?? 0) - untilMs;
+    const sinceMs = (this.#loads.get(`${node}/${job.partition}`)?.atMs ?? 0) - untilMs;
     if (untilMs - fromMs >= WORKER_LEASE_MS && sinceMs >= 0 && sinceMs < WORKER_LEASE_MS) {
       this.#violated(
         'nothingLost',
@@ -774,15 +760,14 @@ export class Invariants {
   }
 
   /** What was in force when a pass loaded its partition, and is still, was known to it. */
-  #requireObeyed(partition: number, load: string, reserve: readonly Reservation[]): void {
-    const known = this.#controlsAtLoad.get(load);
-    if (known === undefined || reserve.length === 0) return;
+  #requireObeyed(partition: number, load: Load, reserve: readonly Reservation[]): void {
+    if (reserve.length === 0) return;
     const { controls, reservations } = this.#view(partition);
     // By the clock of the pass, which may be ahead, a change that has an end was still in force when it loaded the partition.
-    const certainlyMs = (this.#loadedAtMs.get(load) ?? 0) + this.#options.skewMaxMs;
+    const certainlyMs = load.atMs + this.#options.skewMaxMs;
     for (const [name, stored] of controls) {
       // The same object: nothing has changed it meanwhile.
-      if (known.get(name) !== stored) continue;
+      if (load.controls.get(name) !== stored) continue;
       const control = controlAt(stored, certainlyMs);
       const countOf = (list: Iterable<Reservation>): number =>
         [...list].flatMap(({ jobs }) => [...jobs.values()]).filter((entry) => isNamed(name, entry)).length;
@@ -1342,11 +1327,13 @@ export class Invariants {
   }
 
   #onCommit({ partition, commit }: Extract<StoreEvent<Job>, { kind: 'committed' }>): void {
-    const committer = this.#committers.get(commit);
-    for (const { batchId } of commit.reserve) this.#plannedBy.set(batchId, `${committer}`);
-    const loaded = this.#loadedFor(partition, commit);
-    const told = loaded === undefined ? undefined : this.#toldAtLoad.get(`${committer}/${partition}`);
-    for (const { batchId } of commit.reserve) this.#toldBefore.set(batchId, told ?? 0);
+    const load = this.#loadFor(commit);
+    const told = load?.told ?? 0;
+    for (const { batchId } of commit.reserve) {
+      this.#plannedBy.set(batchId, `${this.#committers.get(commit)?.node}`);
+      this.#toldBefore.set(batchId, told);
+    }
+    this.#rates.onCommit(partition, commit, told);
     const { version } = this.#view(partition).summary;
     if (version !== commit.version + 1)
       this.#violated(
@@ -1395,18 +1382,18 @@ export class Invariants {
     }
     if (commit.observation !== undefined)
       this.#heldBackSinceMs.set(partition, commit.observation.heldBackSinceMs ?? Infinity);
-    if (loaded !== undefined) this.#requireObeyed(partition, `${committer}/${partition}`, commit.reserve);
-    this.#requireInOrder(partition, commit, loaded);
+    if (load !== undefined) this.#requireObeyed(partition, load, commit.reserve);
+    this.#requireInOrder(partition, commit, load?.loaded);
   }
 
   /**
    * What the pass of a commit has loaded: a later commit of one pass follows the version that an earlier one has made. While partitions hand
    * over, another pass of the same node may have read the partition in between.
    */
-  #loadedFor(partition: number, commit: Commit): Loaded | undefined {
-    const loaded = this.#loaded.get(`${this.#committers.get(commit)}/${partition}`);
-    if (loaded === undefined || loaded.version > commit.version) return undefined;
-    return this.#looksElsewhere && loaded.version !== commit.version ? undefined : loaded;
+  #loadFor(commit: Commit): Load | undefined {
+    const load = this.#committers.get(commit)?.load;
+    if (load === undefined || load.loaded.version > commit.version) return undefined;
+    return this.#looksElsewhere && load.loaded.version !== commit.version ? undefined : load;
   }
 
   #requireInOrder(partition: number, commit: Commit, loaded: Loaded | undefined): void {
@@ -1568,10 +1555,6 @@ export class Invariants {
 
 /** The version that a batch follows. */
 const versionOfBatch = (batchId: string): number => Number.parseInt(batchId, 10);
-
-/** The key by which a limit counts a job. */
-const keyOf = ({ fairnessKey, keys }: Job, keyedBy: string | undefined): string =>
-  keyedBy === undefined ? fairnessKey : (keys?.[keyedBy] ?? '');
 
 /** A cap as it is declared; null: there is none. */
 function capOf(configuration: PoolConfiguration, scope: string, name: string): number | null {

@@ -335,7 +335,12 @@ export function planOf(seed: number): SimulationPlan {
     terminalTtlMs: !endless && imitated('recordExpires') ? 600_000 : undefined,
     events: [],
   };
-  const redeploys = drawRedeploys(seed, plan);
+  // Clocks that differ do so by less than a fortieth of the usual window.
+  const clocksDiffer = imitated('clockSkew') || rates.clockJump > 0;
+  const redeploys = drawRedeploys(seed, {
+    ...plan,
+    leastWindowMs: clocksDiffer ? LIMIT_WINDOW_MS : LIMIT_WINDOW_MS / 4,
+  });
   const named = diceOf(seeded(seed ^ UNITS_DICE ^ 1));
   // Where types come and go, a request may be refused for another reason, and a conflict group may change.
   if (redeploys === undefined)

@@ -1197,6 +1197,14 @@ export const CHANGED: Readonly<Record<string, Planted>> = {
     foundBy: byTest('dispatch/pass/limits', 'count a job that was reserved under them'),
     changes: [change(at('limits-as-declared-now'), always)],
   },
+  'limits-as-reserved': {
+    removes: 'the limits of a type now, for a job that was reserved when its type was under others',
+    foundBy: byTest('dispatch/pass/limits', 'puts a type of another limit under a rate'),
+    changes: [
+      change(at('limits-as-reserved'), becomes('this.#numbersIn(reserved.limits)')),
+      change(at('limits-as-reserved-2'), becomes('(job.limits ?? $)')),
+    ],
+  },
   'started-when-reserved': {
     removes: 'the time that a message may take: a start counts from its reservation',
     foundBy: byTest('dispatch/pass/limits', 'however long messages take'),

@@ -36,6 +36,8 @@ const REDEPLOY_DICE = 0x6a09e667;
 /** Of all seeds; in the others the configuration stands still. */
 const REDEPLOYED = 0.5;
 const PARTITIONS_MAX = 4;
+/** Of the deployments. */
+const RATE_ADDED = 0.25;
 
 const TYPES = ['type-0', 'type-1', 'type-2', 'type-3', 'type-4'] as const;
 const TIERS = ['tier-0', 'tier-1', 'tier-2', 'gold', 'silver'] as const;
@@ -264,6 +266,7 @@ function settled(draft: Draft): PoolConfiguration {
     const { rate, keyedBy } = limit;
     const units = (most: number | null, shares: number): number | null =>
       most === null ? null : Math.max(shares * (rate?.perJob ?? 1), most);
+    if (typeof rate?.starts === 'number') limit.rate = { ...rate, starts: atLeast(rate.starts) };
     if (rate?.units !== undefined)
       limit.rate = { ...rate, units: units(rate.units, partitions), perKey: units(rate.perKey, 1) };
     if (keyedBy === undefined) continue;
@@ -302,20 +305,87 @@ function changeUnits(draft: Draft): void {
       limit.rate = { ...limit.rate, perJob: dice.pick([1, 2, 3, 6]) };
 }
 
-function redeclared(dice: Dice, before: PoolConfiguration): PoolConfiguration {
+/** A rate comes or goes, of a limit that is there or not, and with it its window, its bounds, its unit and its types. */
+function changeRates(draft: Draft, leastWindowMs: number): void {
+  const dice = diceOf(seeded(hashText(JSON.stringify([draft, 'rates']))));
+  draft.limits ??= [];
+  const added = 'z';
+  if (draft.limits.every(({ limit }) => limit !== added) && dice.chance(RATE_ADDED)) {
+    draft.limits.push({ limit: added, total: null, perKey: null, rate: rateOf(draft, dice, leastWindowMs) });
+    for (const [at, type] of draft.types.entries())
+      if (at === 0 || dice.chance(0.6)) type.limits = [...(type.limits ?? []), added];
+    return;
+  }
+  for (const limit of draft.limits) {
+    if (!dice.chance(0.6)) continue;
+    const { limit: name, rate } = limit;
+    const type = of(dice, draft.types);
+    const isUnder = type?.limits?.includes(name) === true;
+    switch (dice.pick(['all', 'window', 'bounds', 'none', 'type'])) {
+      case 'all':
+        limit.rate = rateOf(draft, dice, leastWindowMs);
+        break;
+      case 'window':
+        if (rate !== undefined) limit.rate = { ...rate, perMs: windowOf(dice, leastWindowMs) };
+        break;
+      case 'bounds':
+        if (rate !== undefined) limit.rate = { ...rate, ...boundsOf(draft, dice, rate.perJob) };
+        break;
+      case 'none':
+        // A limit that bounds nothing is refused.
+        if (limit.total !== null || limit.perKey !== null) delete limit.rate;
+        break;
+      case 'type':
+        if (type === undefined) break;
+        if (isUnder) type.limits = type.limits?.filter((each) => each !== name);
+        else type.limits = [...(type.limits ?? []), name];
+    }
+    // A limit that counts by a key of its own has to bound such keys.
+    if (limit.perKey === null && (limit.rate?.perKey ?? limit.budget) == null) delete limit.keyedBy;
+  }
+}
+
+type Rate = NonNullable<NonNullable<PoolConfiguration['limits']>[number]['rate']>;
+
+const windowOf = (dice: Dice, leastMs: number): number => leastMs * dice.pick([1, 1.5, 2]);
+
+function boundsOf(
+  { partitions }: Draft,
+  dice: Dice,
+  perJob: number | undefined,
+): Pick<Rate, 'starts' | 'units' | 'perKey'> {
+  const perKey = dice.chance(0.4) ? dice.whole(3, 9) * (perJob ?? 1) : null;
+  const most =
+    perKey !== null && dice.chance(0.4)
+      ? null
+      : dice.whole(partitions, 3 * partitions) * (perJob === undefined ? 1 : 2);
+  return perJob === undefined ? { starts: most, perKey } : { starts: null, units: most, perKey };
+}
+
+function rateOf(draft: Draft, dice: Dice, leastWindowMs: number): Rate {
+  const perJob = dice.chance(0.4) ? dice.whole(1, 5) : undefined;
+  return {
+    ...boundsOf(draft, dice, perJob),
+    ...(perJob === undefined ? {} : { perJob }),
+    perMs: windowOf(dice, leastWindowMs),
+  };
+}
+
+function redeclared(dice: Dice, before: PoolConfiguration, leastWindowMs: number): PoolConfiguration {
   const draft = draftOf(before);
   const changes = dice.pick([1, 2, 4, 12]);
   for (let at = 0; at < changes; at += 1) dice.pick(CHANGES)(draft, dice);
   limitResources(draft);
   changeUnits(draft);
+  changeRates(draft, leastWindowMs);
   return settled(draft);
 }
 
 /** Declares again every type that was declared once, as it was last, and lets jobs have as many units as they ever had. */
-function whole(dice: Dice, all: readonly PoolConfiguration[]): PoolConfiguration {
+function whole(dice: Dice, all: readonly PoolConfiguration[], leastWindowMs: number): PoolConfiguration {
   const last = all.at(-1);
   if (last === undefined) throw new RangeError('nothing was declared');
-  const draft = draftOf(redeclared(dice, last));
+  const draft = draftOf(redeclared(dice, last, leastWindowMs));
   for (const { types } of all.toReversed()) {
     for (const type of types)
       if (!draft.types.some((each) => each.type === type.type)) draft.types.push({ ...type });
@@ -356,10 +426,13 @@ export function drawRedeploys(
     configuration,
     processes,
     faultsUntilMs,
+    leastWindowMs,
   }: {
     readonly configuration: PoolConfiguration;
     readonly processes: readonly PlannedProcess[];
     readonly faultsUntilMs: number;
+    /** The shortest window of a rate: no clocks may differ by more than a part of it. */
+    readonly leastWindowMs: number;
   },
 ): PlannedRedeploys | undefined {
   const dice = diceOf(seeded(seed ^ REDEPLOY_DICE));
@@ -372,7 +445,9 @@ export function drawRedeploys(
     const former = deployments.at(-1) ?? first;
     const earlier = of(dice, deployments) ?? first;
     const isRollback = at > 1 && dice.chance(0.3);
-    const declared = isRollback ? earlier.configuration : redeclared(dice, former.configuration);
+    const declared = isRollback
+      ? earlier.configuration
+      : redeclared(dice, former.configuration, leastWindowMs);
     deployments.push({
       // Two may race.
       atMs: dice.chance(0.2) ? former.atMs + dice.whole(0, 500) : Math.round(dice.between(200, spreadMs)),
@@ -386,6 +461,7 @@ export function drawRedeploys(
   const all = whole(
     dice,
     deployments.map((each) => each.configuration),
+    leastWindowMs,
   );
   const rolloutMs = dice.pick(ROLLOUTS_MS);
   const finale = {

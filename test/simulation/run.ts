@@ -154,13 +154,18 @@ const WINDOW_SHARE = 1.5;
 
 /** How long jobs may wait for the windows of limits, if all are of one key and of the limits' types. */
 function limitsMs({ configuration, jobs, rates, events }: SimulationPlan): number {
-  const { limits = [], types } = configuration;
+  const { limits = [], types, partitions } = configuration;
   const tries = Math.max(...types.map(({ retry }) => retry.maxAttempts + retry.maxWorkersLost));
   const again = rates.operatorRedrives > 0 || events.length > 0 ? 2 : 1;
   const attempts = again * tries * jobs.length;
   const longestMs = Math.max(...types.map(({ timeoutMs }) => timeoutMs));
-  return limits.reduce((total, { rate, budget }) => {
-    const most = Math.min(rate?.units ?? rate?.starts ?? Infinity, rate?.perKey ?? Infinity);
+  return limits.reduce((total, { rate, budget, keyedBy }) => {
+    // All jobs may be in one partition, which has a share of what it does not bound by the fairness key.
+    const whole = Math.min(
+      rate?.units ?? rate?.starts ?? Infinity,
+      keyedBy === undefined ? Infinity : (rate?.perKey ?? Infinity),
+    );
+    const most = Math.min(Math.floor(whole / partitions), rate?.perKey ?? Infinity);
     const named = jobs.flatMap(({ units = {} }) => Object.values(units));
     const starts = Math.max(1, Math.floor(most / Math.max(rate?.perJob ?? 1, ...named)));
     const ofRate = rate === undefined ? 0 : Math.ceil(attempts / starts) * rate.perMs;

@@ -217,8 +217,6 @@ export class World {
     this.invariants = new Invariants({
       configuration: plan.configuration,
       isRedeployed: plan.redeploys !== undefined,
-      sharesChange:
-        plan.redeploys !== undefined && configurationsOf(plan).some(({ partitions }) => partitions > 1),
       partitions: partitionsOf(plan),
       nowMs: () => this.time.nowMs,
       skewMaxMs: plan.skewMaxMs + JUMP_MAX_MS,
@@ -283,7 +281,10 @@ export class World {
       faults: this.faults,
       outageUntilMs: () => this.#outageUntilMs,
       trace: this.trace,
-      onCall: (name) => this.calls.push(name),
+      onCall: (name, verb, node, parameters) => {
+        this.calls.push(name);
+        this.invariants.onSent(verb, node.name, parameters);
+      },
       as: (node, apply) => this.#rollouts?.as(node, apply) ?? apply,
       onApplied: (verb, node, parameters) => {
         this.invariants.onVerb(verb, node.name, parameters);

@@ -39,8 +39,8 @@ const GONE_OVERHEAD_BYTES = 3;
 const PLAIN = /^[ !#-[\]-~]*$/;
 const textBytes = (name: string): number =>
   PLAIN.test(name) ? name.length : Buffer.byteLength(JSON.stringify(name), 'utf8');
-/** The bytes of one use: an end and an amount. */
-const USE_BYTES = 18;
+/** The bytes of one use: the time since the one before it, which is that of most, and an amount. */
+const USE_BYTES = 12;
 export function ledgerBytes({ fairnessKey, uses }: Ledger): number {
   let bytes = textBytes(fairnessKey) + LEDGER_OVERHEAD_BYTES;
   for (const [name, all] of uses ?? []) bytes += textBytes(name) + all.length * USE_BYTES;

@@ -178,6 +178,16 @@ describe('a deployment', () => {
       }),
       false,
     ],
+    [
+      'puts a type of another limit under a rate',
+      60_000,
+      ({ configuration }) => ({
+        ...configuration,
+        limits: [{ limit: 'other', total: 50, perKey: null }],
+        types: configuration.types.map((type) => ({ ...type, limits: ['other'] })),
+      }),
+      false,
+    ],
     ['shortens the window', 1_000, (on) => perMs(on, 600_000), true],
   ])('that %s counts jobs whose messages come late', async (_, windowMs, before, hasStartBy) => {
     const on = stage({ pool: pool({ rate: { starts: 2, per: '1m' } }) });

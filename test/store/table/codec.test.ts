@@ -261,18 +261,20 @@ describe('other items', () => {
     });
     const item = ['item', [reservation]] as const;
     expect(decodeReservations(encodeReservations(0, item, 7))).toEqual(item);
-    const bytesOf = (units: object): number =>
+    const bytesOf = (more: object): number =>
       itemBytes(
         plainReservations(
           0,
           [
             'item',
-            [aReservation([], { jobs: new Map([[0, aReservedJob({ id: 'a' }, { limits, ...units })]]) })],
+            [aReservation([], { jobs: new Map([[0, aReservedJob({ id: 'a' }, { limits, ...more })]]) })],
           ],
           7,
         ),
       );
     expect(bytesOf({ units: named }) - bytesOf({})).toBeLessThan(20);
+    // The same time after each reservation, so that passes write the same text.
+    expect(bytesOf({ startByMs: reservation.reservedAtMs + 6_000 }) - bytesOf({})).toBeLessThan(12);
   });
 
   it('compress the jobs of a reservation where that takes fewer write units, and name what is damaged', () => {

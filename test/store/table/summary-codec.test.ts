@@ -3,6 +3,7 @@ import { deflateRawSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { wholeUnits } from '../../../lib/core/fairness.ts';
+import type { Use } from '../../../lib/core/limits.ts';
 import type { Ledger } from '../../../lib/store/contract/records.ts';
 import { decodeSummary, encodeSummary, plainSummary } from '../../../lib/store/table/codec/summary.ts';
 import { itemBytes, writeUnitsOf } from '../../../lib/store/table/metering.ts';
@@ -62,6 +63,36 @@ describe('a page', () => {
       expect(writeUnitsOf(itemBytes(plainSummary(0, page, 'commit-1')))).toBe(plain);
       expect(writeUnitsOf(itemBytes(encodeSummary(0, page, 'commit-1')))).toBe(units);
     }
+  });
+
+  it('keeps when each use of a limit ends, to the millisecond, and little more than a window for each key', () => {
+    const usesOf = (at: number): readonly Use[] =>
+      Array.from({ length: 22 }, (_, step): Use => [NOW_MS + 3_000 * step, 1 + ((at * step) % 3)]).filter(
+        (_, step) => (at * 7 + step * step) % 3 > 0,
+      );
+    const ledgers = ledgersOf(50);
+    const used = ledgers.map(
+      (ledger, at): Ledger => ({ ...ledger, uses: new Map([['rate/x', usesOf(at)]]) }),
+    );
+    const [without, page] = [pageOf(ledgers), pageOf(used)];
+    expect(decodeSummary(encodeSummary(0, page, 'c'))).toEqual(page);
+    const [bytes, before] = [page, without].map((each) => itemBytes(encodeSummary(0, each, 'c')));
+    const count = used.reduce((sum, { uses = new Map() }) => sum + (uses.get('rate/x')?.length ?? 0), 0);
+    expect(((bytes ?? 0) - (before ?? 0)) / count).toBeLessThan(0.2);
+    const odd = pageOf([], {
+      uses: new Map([
+        [
+          'rate/x',
+          [
+            [NOW_MS + 1, 3],
+            [NOW_MS + 1_667, 0.25],
+            [NOW_MS + 86_400_000, 1],
+          ],
+        ],
+        ['budget/x', [[NOW_MS - 1, 7]]],
+      ]),
+    });
+    expect(decodeSummary(encodeSummary(0, odd, 'c'))).toEqual(odd);
   });
 
   it('says as it is what it can say for one unit', () => {

@@ -6,21 +6,37 @@ import type { ItemKey } from '../schema.ts';
 import { ATTRIBUTE as A, type Item } from './attributes.ts';
 import { cellsOf, storable, ttlSec } from './cells.ts';
 
-/** A window's name, then the ends and the amounts of its uses in turn. */
+/**
+ * A window's name, then for each of its uses the seconds from the end of the one before it, and its amount. Most of these times
+ * are alike, so they compress to half the size of the instants.
+ */
 export type UsesRow = readonly [name: string, ...numbers: readonly number[]];
 
 export const rowsOfUses = (uses: Uses): readonly UsesRow[] =>
-  [...uses].map(([name, all]) => [name, ...all.flatMap(([untilMs, amount]) => [untilMs, storable(amount)])]);
+  [...uses].map(([name, all]) => {
+    const sorted = all.toSorted(([one], [other]) => one - other);
+    return [
+      name,
+      ...sorted.flatMap(([untilMs, amount], at) => [
+        (untilMs - (sorted[at - 1]?.[0] ?? 0)) / 1_000,
+        storable(amount),
+      ]),
+    ];
+  });
 
 export function usesOfRows(packed: unknown): Uses {
   const uses = new Map<string, readonly Use[]>();
   for (const [name, ...numbers] of packed as readonly UsesRow[]) {
     if (typeof name !== 'string' || numbers.length % 2 !== 0 || !numbers.every(Number.isFinite))
       throw new TypeError(`uses of ${String(name)}`);
-    const ends = numbers.filter((_, at) => at % 2 === 0);
+    const timesSec = numbers.filter((_, at) => at % 2 === 0);
+    let untilMs = 0;
     uses.set(
       name,
-      ends.map((untilMs, at): Use => [untilMs, numbers[2 * at + 1] as number]),
+      timesSec.map((timeSec, at): Use => {
+        untilMs += Math.round(timeSec * 1_000);
+        return [untilMs, numbers[2 * at + 1] as number];
+      }),
     );
   }
   return uses;

@@ -21,7 +21,7 @@ const unpackId = (packed: string): string =>
 
 /**
  * The values that jobs of a batch share, each combination written once: type, tier, fleet, estimated cost, then, if it has any: conflict
- * key, resource, limits, keys, latest start. Null stands for one that is absent before another.
+ * key, resource, limits, keys, and how long after the reservation a start may be. Null stands for one that is absent before another.
  */
 type Shape = readonly [
   string,
@@ -41,7 +41,7 @@ type Shape = readonly [
  */
 type Row = readonly [string, number, number, number?, number?, number?, (readonly number[])?];
 
-function shapeOf(job: ReservedJob): readonly unknown[] {
+function shapeOf(job: ReservedJob, reservedAtMs: number): readonly unknown[] {
   const { type, tier, fleet, estimatedCostMs, conflictKey, resourceId, limits, keys, startByMs } = job;
   const resource = conflictKey === undefined ? resourceId : undefined;
   const values = [
@@ -53,13 +53,13 @@ function shapeOf(job: ReservedJob): readonly unknown[] {
     resource,
     limits,
     keys,
-    startByMs,
+    startByMs === undefined ? undefined : startByMs - reservedAtMs,
   ];
   return values.slice(0, values.findLastIndex((value) => value !== undefined) + 1);
 }
 
 /** Packs the jobs of a reservation as text: some 35 bytes for each. */
-function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
+function packJobs({ jobs, reservedAtMs }: Pick<Reservation, 'jobs' | 'reservedAtMs'>): string {
   const shapes = new Map<string, number>();
   const keys = new Map<string, number>();
   const numberOf = (numbers: Map<string, number>, name: string): number => {
@@ -70,7 +70,7 @@ function packJobs(jobs: ReadonlyMap<number, ReservedJob>): string {
   };
   const rows = [...jobs].map(([position, job], at): Row => {
     const { limits } = job;
-    const shape = shapeOf(job);
+    const shape = shapeOf(job, reservedAtMs);
     const common = [
       packId(job.id),
       numberOf(shapes, JSON.stringify(shape)),
@@ -114,7 +114,7 @@ export const unescapeControls = (text: string): string =>
   );
 
 /** Throws any error if the format is wrong: the caller names the attribute. */
-function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
+function unpackJobs(packed: unknown, reservedAtMs: number): ReadonlyMap<number, ReservedJob> {
   const [shapes, keys, rows] = packed as readonly [readonly Shape[], readonly string[], readonly Row[]];
   const jobs = rows.map(([id, shapeAt, keyAt, version = 1, attempt = 1, position, units], at) => {
     const shape = shapes[shapeAt];
@@ -130,7 +130,7 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
       version,
       attempt,
       fairnessKey,
-      ...sharedIn(shape, shapeAt),
+      ...sharedIn(shape, shapeAt, reservedAtMs),
       ...unitsIn(limits, units),
     };
     return [position ?? at, job] as const;
@@ -142,11 +142,13 @@ function unpackJobs(packed: unknown): ReadonlyMap<number, ReservedJob> {
 function sharedIn(
   shape: Shape,
   at: number,
+  reservedAtMs: number,
 ): Omit<ReservedJob, 'id' | 'version' | 'attempt' | 'fairnessKey' | 'units'> {
-  const [type, tier, fleet, estimatedCostMs, conflictKey, resourceId, limits, keys, startByMs = null] = shape;
+  const [type, tier, fleet, estimatedCostMs, conflictKey, resourceId, limits, keys, startWithinMs = null] =
+    shape;
   const texts = [type, tier, fleet, ...(limits ?? []), ...Object.values(keys ?? {})];
   const isText = texts.every((each) => typeof each === 'string');
-  if (!(isText && Number.isFinite(estimatedCostMs) && Number.isFinite(startByMs ?? 0)))
+  if (!(isText && Number.isFinite(estimatedCostMs) && Number.isFinite(startWithinMs ?? 0)))
     throw new TypeError(`shape ${at}`);
   return {
     type,
@@ -157,7 +159,7 @@ function sharedIn(
     ...(typeof resourceId === 'string' ? { resourceId } : {}),
     ...(limits ? { limits } : {}),
     ...(keys ? { keys } : {}),
-    ...(startByMs === null ? {} : { startByMs }),
+    ...(startWithinMs === null ? {} : { startByMs: reservedAtMs + startWithinMs }),
   };
 }
 
@@ -176,7 +178,7 @@ export const packReservations = (reservations: Iterable<Reservation>): string =>
   `[${Array.from(
     reservations,
     ({ batchId, version, checkAtMs, reservedAtMs, declared, jobs }) =>
-      `[${JSON.stringify(batchId)},${version},${checkAtMs},${reservedAtMs},${packJobs(jobs)}${
+      `[${JSON.stringify(batchId)},${version},${checkAtMs},${reservedAtMs},${packJobs({ jobs, reservedAtMs })}${
         declared === undefined ? '' : `,${declared}`
       }]`,
   ).join(',')}]`;
@@ -192,7 +194,7 @@ export function unpackReservations(packed: unknown): ReadonlyMap<string, Reserva
       const under = declared === undefined ? {} : { declared };
       return [
         batchId,
-        { batchId, version, checkAtMs, reservedAtMs, ...under, jobs: unpackJobs(jobs) },
+        { batchId, version, checkAtMs, reservedAtMs, ...under, jobs: unpackJobs(jobs, reservedAtMs) },
       ] as const;
     }),
   );
