@@ -103,7 +103,7 @@ describe('a deployment', () => {
 
   it('shows what a wrong field has', async () => {
     const { deploy } = scene();
-    await expect(deploy({ a: { ...HOURLY, timeZone: 'Europe/Berlin' } })).rejects.toMatchObject({
+    await expect(deploy({ a: Object.assign({ timeZone: 'Europe/Berlin' }, HOURLY) })).rejects.toMatchObject({
       message: 'schedules.a.timeZone: is not a field of a schedule, got "Europe/Berlin". Leave it out.',
     });
   });
