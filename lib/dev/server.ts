@@ -1,7 +1,7 @@
 /** `fairlead dev`: a whole scheduler for a user's handlers on the user's machine, without AWS. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { type FSWatcher, watch } from 'node:fs';
+import { type FSWatcher, statSync, watch } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type ServerType, serve } from '@hono/node-server';
@@ -55,6 +55,12 @@ const NOTICED_MS = 1_000;
 
 /** Names by which processes of this machine, and of its containers, reach the server. */
 const LOCAL_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]', 'host.docker.internal']);
+
+/** Returns when each of the files was last saved, in epoch ms; -Infinity for one that is missing. */
+const savedAt = (files: ReadonlySet<string>): ReadonlyMap<string, number> =>
+  new Map(
+    Array.from(files, (file) => [file, statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? -Infinity]),
+  );
 
 /** The declaration, with statistics for the dashboard: they cost nothing here. */
 const declaredForDev = ({ jobs, declaration }: LoadedApp): DeclaredLocally =>
@@ -314,31 +320,42 @@ export class DevServer {
     for (const each of this.#watchers.splice(0)) each.close();
     for (const folder of foldersOf(this.#files)) {
       const watcher = watch(folder, (_, name) => {
-        if (name !== null && !isOneOf(this.#files, join(folder, name))) return;
-        clearTimeout(this.#reload);
-        this.#reload = setTimeout(() => {
-          this.#reloading = this.#reloading.then(() => this.#load());
-        }, SETTLE_MS);
+        if (name === null || isOneOf(this.#files, join(folder, name))) this.#loadSoon();
       });
       this.#watchers.push(watcher);
     }
   }
 
+  #loadSoon(): void {
+    clearTimeout(this.#reload);
+    this.#reload = setTimeout(() => {
+      this.#reloading = this.#reloading.then(() => this.#load());
+    }, SETTLE_MS);
+  }
+
   /** Reads the module again. Jobs that run are given back to the new handlers. */
   async #load(): Promise<void> {
     const began = performance.now();
+    const beganMs = systemClock.nowMs();
+    const before = savedAt(this.#files);
+    let problem: string | undefined;
     try {
       const app = await loadApp(this.#options.module, this.#options.cwd, this.#files);
       declaredForDev(app);
       this.#app = app;
       await this.#deploy();
-      this.#lines.say(`  reloaded in ${Math.round(performance.now() - began)} ms`);
-      void this.#scheduler.giveBack();
       this.#files = new Set(app.files);
     } catch (error) {
-      this.#lines.say(`! not reloaded: ${error instanceof Error ? error.message : String(error)}`);
+      problem = error instanceof Error ? error.message : String(error);
     }
     this.#watch();
+    // A file that was saved meanwhile may have been read before, and its folder may not have been watched.
+    for (const [file, atMs] of savedAt(this.#files))
+      if (before.has(file) ? before.get(file) !== atMs : atMs >= beganMs) this.#loadSoon();
+    if (problem === undefined) {
+      this.#lines.say(`  reloaded in ${Math.round(performance.now() - began)} ms`);
+      void this.#scheduler.giveBack();
+    } else this.#lines.say(`! not reloaded: ${problem}`);
   }
 
   // Keys

@@ -213,6 +213,32 @@ it.each(['with esbuild', 'by Node.js alone'])(
   },
 );
 
+it.each(['with esbuild', 'by Node.js alone'])(
+  '%s reads the module again if a file was saved while it was read, in a folder that was not watched before',
+  async (how) => {
+    const app = await appIn();
+    if (how === 'by Node.js alone') await rm(join(app, 'node_modules'), { recursive: true });
+    const { submitted, out } = commandIn(app, ['worker.ts', '--port', '0']);
+    await submitted({ type: 'report', payload: { month: 1 } });
+    await mkdir(join(app, 'new'));
+    const two = join(app, 'new/two.ts');
+    await writeFile(two, "export const version1 = 'v1';");
+    await writeFile(
+      join(app, 'new/one.ts'),
+      `import { readFileSync, writeFileSync } from 'node:fs';
+      export { version1 } from './two.ts';
+      if (readFileSync(${JSON.stringify(two)}, 'utf8').includes('v1'))
+        writeFileSync(${JSON.stringify(two)}, "export const version1 = 'v2';");`,
+    );
+    const later = WORKER.replace("'v1'", 'version1').replace(
+      'const',
+      "import { version1 } from './new/one.ts';\nconst",
+    );
+    await writeFile(join(app, 'worker.ts'), later);
+    await expect.poll(out, { timeout: 20_000 }).toMatch(/reloaded in[\s\S]*reloaded in/);
+  },
+);
+
 it('answers its keys', async () => {
   const { server, said, submit, jobOf } = await devIn(
     await appIn({
