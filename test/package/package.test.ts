@@ -14,7 +14,7 @@ const WAIT_MS = 180_000;
  * Nobody should have to wait for more. Raise them for a reason: all that is there comes twice, for ESM and for CommonJS. The bundled MCP SDK
  * is 0.33 MB of it, once, in place of a dependency of 8 MB.
  */
-const BUDGET = { packedBytes: 1_750_000, unpackedBytes: 7_500_000 } as const;
+const BUDGET = { packedBytes: 1_750_000, unpackedBytes: 7_600_000 } as const;
 
 /** By entry: some of what it must export. */
 const ENTRIES: Readonly<Record<string, readonly string[]>> = {
