@@ -1,6 +1,7 @@
 /** Whoever holds a client: producers who submit and wait, and operators who do anything at any moment. */
 import type { StoreClient } from '../../lib/client/client.ts';
 import { endedAtMs, type Job } from '../../lib/core/job.ts';
+import { leastOverride } from '../../lib/core/partition.ts';
 import { printScope, type Scope } from '../../lib/core/scope.ts';
 import type { VirtualTime } from '../../lib/local/virtual-time.ts';
 import type { JobStore } from '../../lib/store/contract/verbs.ts';
@@ -388,7 +389,12 @@ export class Users {
       acts.push({
         kind: 'override',
         scope,
-        change: { maxConcurrency: cap, ...(weighs ? { weight } : {}), ...terms },
+        // A lower one is refused.
+        change: {
+          maxConcurrency: Math.max(cap, leastOverride(printScope(scope), configuration)),
+          ...(weighs ? { weight } : {}),
+          ...terms,
+        },
       });
     }
     return acts;
